@@ -97,6 +97,8 @@ OURS_IN_SOME_FORM = (
 def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> str:
     """Return a line per data set: the paper's method, ours, and the best of all baselines.
 
+    Methods with less than half of the trials of ours tell too little to be named.
+
     Parameters
     ----------
     result : dict
@@ -114,9 +116,11 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
         "|---|---|---|---|---|",
     ]
     for dataset in dict.fromkeys(row["dataset"] for row in wanted):
-        found = {row["method"]: row["mean"] for row in wanted if row["dataset"] == dataset}
-        if "ours" not in found:
+        here = {row["method"]: row for row in wanted if row["dataset"] == dataset}
+        if "ours" not in here:
             continue
+        least = here["ours"]["trials"] / 2
+        found = {method: row["mean"] for method, row in here.items() if row["trials"] >= least}
         baselines = [m for m in found if m not in OURS_IN_SOME_FORM and not m.endswith(UNSMOOTHED)]
         best = max(baselines, key=lambda m: found[m])
         printed = result["published"].get(dataset, {}).get("paper", {}).get(metric)

@@ -17,8 +17,14 @@ from groupnoise import (
 from groupnoise.bags import load_digit_bags
 from groupnoise.clicks import make_shop, rank_targets, split_clicks
 from groupnoise.core import ndcg_at_k
-from groupnoise.core.metrics import accuracy
-from groupnoise.decisions.trade_off import bag_criteria, candidate_criteria, history_criteria
+from groupnoise.core.arrays import BoolArray
+from groupnoise.core.metrics import accuracy, approximated_accuracy, covering_rate
+from groupnoise.decisions.trade_off import (
+    MIN_CHANCE,
+    GroupCriteria,
+    candidate_criteria,
+    history_criteria,
+)
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, load_dataset
 from groupnoise.io.datasets import Windows, WindowSplit, split_rows, subset_bags, subset_rows
 
@@ -28,6 +34,27 @@ MAX_ITEMS, MAX_USERS, MAX_WINDOWS = 2000, 3000, 1500
 
 Settings = dict[str, Any]
 Figures = dict[str, Any]
+
+
+def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
+    """Judge a classifier of instances by bags: the labels of a bag are candidates of each instance.
+
+    Instances of background agree by chance alone, and a model that prefers frequent labels would
+    gain by that, so the covering rate is counted beyond what labels in random order give. A label
+    of a bag counts as likely as its best instance: the mean would reward what most of a bag is.
+    `labels`: of shape (n_bags, n_classes).
+    """
+    chances = model.predict_proba(bags.objects)  # (n_instances, n_classes)
+    outside = model.background_proba(bags.objects)[:, None]
+    best = np.maximum.reduceat(chances * (1.0 - outside), bags.offsets[:-1])  # (n_bags, n_classes)
+    candidates = np.repeat(labels, bags.sizes, axis=0)
+    answers = chances.argmax(axis=1)
+    by_chance = labels.mean(axis=0)[answers].mean()
+    return GroupCriteria(
+        float(np.log(np.maximum(best[labels], MIN_CHANCE)).mean()),
+        covering_rate(candidates, answers) - float(by_chance),
+        approximated_accuracy(candidates, chances),
+    )
 
 
 @dataclass(frozen=True)

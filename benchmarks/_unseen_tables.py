@@ -70,10 +70,32 @@ def _of_candidates(result: dict[str, Any]) -> Figures:
 
 
 def _of_clicks(result: dict[str, Any]) -> Figures:
-    figures: Figures = {}
-    for row in result["rows"]:
-        figures.setdefault(row["log"], {})[row["method"]] = row["test"]["NDCG@10"]
-    return figures
+    return {
+        log: {method: row["test"]["NDCG@10"] for method, row in rows.items()}
+        for log, rows in _over_seeds(result["rows"]).items()
+    }
+
+
+def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the row of each method on each log: its first seed's, with the means of all seeds."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        found.setdefault(row["log"], {}).setdefault(row["method"], []).append(row)
+    order = dict.fromkeys(row["log"] for row in rows)
+    return {
+        log: {
+            method: {
+                **alike[0],
+                "n_seeds": len(alike),
+                "test": {
+                    name: float(np.mean([row["test"][name] for row in alike]))
+                    for name in ("HIT@10", "NDCG@10")
+                },
+            }
+            for method, alike in found[log].items()
+        }
+        for log in order
+    }
 
 
 def _line(title: str, figures: Figures) -> str:
@@ -106,8 +128,7 @@ def clicks_table(result: dict[str, Any]) -> str:
     titles = ["popularity", "item-CF", "ALS", "EASE", "SASRec", "LRURec"]
     head = ["log", "part", *titles, "ours, no parameter", "taken", "processor time of the fit"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for log in dict.fromkeys(row["log"] for row in result["rows"]):
-        rows = {row["method"]: row for row in result["rows"] if row["log"] == log}
+    for log, rows in _over_seeds(result["rows"]).items():
         if OURS not in rows:
             continue
         ours = rows[OURS]
@@ -117,7 +138,9 @@ def clicks_table(result: dict[str, Any]) -> str:
             figures = rows[method]["test"] if method in rows else None
             pair = figures and [f"{figures[each]:.4f}"[1:] for each in ("HIT@10", "NDCG@10")]
             bold = "**" * bool(figures and figures["NDCG@10"] == best)
-            cells.append(f"{bold}{' / '.join(pair)}{bold}" if pair else "")
+            n_seeds = rows[method]["n_seeds"] if method in rows else 1
+            about = f" ({n_seeds} seeds)" if n_seeds > 1 else ""
+            cells.append(f"{bold}{' / '.join(pair)}{bold}{about}" if pair else "")
         said = {line.split(":")[0]: line.partition(": ")[2].rstrip(".") for line in ours["said"]}
         linear = said.get("Linear evidence added", "none")
         taken = said["Taken"] + (f", and {linear}" if linear != "none" else "")
