@@ -52,7 +52,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     `fit` decides by itself what depends on the data: it compares small models under several
     likelihoods of bags on bags held out, and averages those that predict them best
     (`decisions_`); bags may be answered by models of whole bags too. Where a label is negative
-    `predict` seeks balanced accuracy, of which it gives up to two points, as estimated, for more
+    `predict` seeks balanced accuracy, of which it gives up to a point, as estimated, for more
     right answers. Parameters that are given narrow what is compared. A parameter of the paper's
     training loop (a selection, a temperature, epochs, a step size, ...) asks for that loop
     instead: objects are instances, targets are bag labels, f is the encoder, g a vector per

@@ -26,7 +26,7 @@ INSTANCE_SHARE = 0.3
 """How much single instances count beside whole bags where the rate is found."""
 DOUBT = 0.01
 MIN_RATE = 1e-6
-MAX_COST = 0.02
+MAX_COST = 0.01
 """Balanced accuracy that may be lost, as estimated, so that more answers are right."""
 
 
