@@ -157,11 +157,10 @@ class RowQuestions:
         said = {row: event["label"] for row, event in given.items() if event["label"] is not None}
         for row, label in said.items():
             at = names.index(label)
-            others = np.nan_to_num(found.probabilities[row], nan=0.0)
-            others[at] = -1.0
             columns["label"][row] = columns["answer"][row] = label
             columns["probability"][row] = columns["margin"][row] = 1.0
-            columns["second"][row] = names[int(others.argmax())] if len(names) > 1 else None
+            if len(names) > 1:
+                columns["second"][row] = names[found.belief.likeliest_other(row, at)]
             if found.votes.counts[row]:
                 columns["agreement"][row] = round(float(shares[row, at]), 6)
         left = [row for row in self.order if row not in said]

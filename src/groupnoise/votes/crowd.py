@@ -48,7 +48,8 @@ class Belief:
     """What is believed of the true labels.
 
     `probabilities` (n_rows, n_classes): p(label | votes, features), calibrated on votes that were
-        held out.
+        held out; certain where the true label is known.
+    `unanswered` (n_rows, n_classes): the same as if no row's own true label were known.
     `predicted` (n_rows, n_classes): p(label | features) from models that did not see the row; None
         without features.
     `model`: the annotators; None where candidates are taken to hold the truth.
@@ -60,11 +61,18 @@ class Belief:
     """
 
     probabilities: FloatArray
+    unanswered: FloatArray
     predicted: FloatArray | None
     model: DawidSkene | None
     feature_share: float
     temperature: float
     neighbours: IntArray | None = None
+
+    def likeliest_other(self, row: int, label: int) -> int:
+        """Return the label that would be the likeliest of a row if `label` were not."""
+        others = self.unanswered[row].copy()
+        others[label] = -1.0
+        return int(others.argmax())
 
 
 def believe(
@@ -143,10 +151,13 @@ def believe(
             else:
                 belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
     if model is None:
+        unanswered = votes.shares()
         if predicted is not None:
+            said = log_vote_likelihood(votes, None)
+            unanswered = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + said)
             named = with_truth(votes.totals(), truth)[is_taught] > 0
             belief[is_taught] = doubted(belief[is_taught], predicted[is_taught], named)
-        return Belief(belief, predicted, None, share, 1.0, neighbours)
+        return Belief(belief, unanswered, predicted, None, share, 1.0, neighbours)
     prior = model.class_prior_ if predicted is None else predicted
     log_prior = np.log(np.maximum(prior, MIN_PROBABILITY))
     held_out = model.held_out_likelihoods(votes, n_folds, seed)
@@ -162,8 +173,9 @@ def believe(
         cooled[is_single] = softmax(logs[is_single] / np.sqrt(temperature * own))
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
-    cooled = with_truth(cooled, truth)
-    return Belief(cooled, predicted, model, share, temperature, neighbours)
+    return Belief(
+        with_truth(cooled, truth), cooled, predicted, model, share, temperature, neighbours
+    )
 
 
 def heed_confidences(votes: Votes, truth: IntArray | None) -> Votes:

@@ -283,12 +283,13 @@ def resolution_of(
     """
     votes = voted.votes
     probabilities = as_written(belief.probabilities, votes, spelt)
+    probabilities[list(known)] = belief.probabilities[list(known)]
     is_known = (votes.counts > 0) | (belief.predicted is not None)
     is_known[list(known)] = True
     reliability = None
     if belief.model is not None:
         reliability = belief.model.reliability(as_meant(votes, spelt), belief=belief.probabilities)
-    columns = _answers(voted, belief, probabilities, is_known)
+    columns = _answers(voted, belief, probabilities, is_known, list(known))
     probabilities[~is_known] = np.nan
     return Resolution(
         voted.table.frame,
@@ -344,12 +345,15 @@ def _answers(
     belief: Belief,
     probabilities: FloatArray,
     is_known: Any,
+    answered: Sequence[int],
 ) -> dict[str, list[Any]]:
     votes, names = voted.votes, voted.votes.class_names
     ranking = np.argsort(-probabilities, axis=1, kind="stable")
     rows = np.arange(votes.n_rows)
     best = ranking[:, 0]
     second = ranking[:, 1] if votes.n_classes > 1 else best
+    for row in answered:
+        second[row] = belief.likeliest_other(row, int(best[row]))
     top, next_best = probabilities[rows, best], probabilities[rows, second]
     # What nothing is known about comes first, then the least sure.
     order = np.lexsort((top - next_best, np.where(is_known, top, -1.0)))

@@ -373,6 +373,25 @@ def test_a_column_of_true_labels_teaches_and_is_no_feature():
         resolve(frame.assign(checked=["owl", *cells[1:]]), truth="checked")
 
 
+@pytest.mark.parametrize("is_featured", [True, False])
+def test_the_second_choice_of_a_known_row_is_the_likeliest_other_label(is_featured):
+    frame, truth = voted_frame()
+    frame = frame if is_featured else frame.drop(columns=["x", "y"])
+    before = resolve(frame, fit=nearest_mean).columns
+    after = resolve(frame, known={0: before["second"][0]}, fit=nearest_mean).columns
+    assert after["second"][0] == before["label"][0]
+    known = {row: before["label"][row] for row in range(60)}
+    seconds = resolve(frame, known=known, fit=nearest_mean).columns["second"][:60]
+    assert np.mean(np.array(seconds) == before["second"][:60]) > 0.8
+    assert set(seconds) == {"cat", "dog", "eel"}
+
+
+def test_the_second_choice_of_a_known_row_is_its_other_candidate():
+    frame = pd.DataFrame({"labels": ["ant|cow", "bee|cow", "ant|bee"]})
+    found = resolve(frame, candidates="labels", known={1: "cow"}).columns
+    assert (found["label"][1], found["second"][1]) == ("cow", "bee")
+
+
 def test_columns_of_annotators_are_found_however_they_are_numbered():
     for names in (["annotator 1", "annotator 2"], ["rater1", "rater2"], ["LLM-a", "LLM-b"]):
         frame = pd.DataFrame({"annual": ["u", "v"], names[0]: ["x", "y"], names[1]: ["x", "x"]})
