@@ -14,10 +14,11 @@ import typer
 from groupnoise import __version__
 from groupnoise.cli.artifacts import items_app, pull, push, versions_app
 from groupnoise.cli.audit import audit
+from groupnoise.cli.calibrate import calibrate
 from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
-from groupnoise.cli.evaluate import calibrate, evaluate
+from groupnoise.cli.evaluate import evaluate
 from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
 from groupnoise.cli.heatmap import embed, heatmap, select

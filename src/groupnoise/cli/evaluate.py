@@ -1,4 +1,4 @@
-"""`groupnoise evaluate` and `calibrate`: a model and data in; figures, or an honest model, out."""
+"""`groupnoise evaluate`: a model and data in, figures out."""
 
 from __future__ import annotations
 
@@ -115,12 +115,8 @@ def evaluate(
         _warn_of_learned(against, other_trained_on, found, result)
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
-    if part == "held-out" and getattr(fitted, "calibration_groups_", None):
-        typer.echo(
-            f"warning: {model} was calibrated after its training, by these {found.setting.units} "
-            "perhaps: then calibration error and log loss flatter it.",
-            err=True,
-        )
+    if getattr(fitted, "calibration_groups_", None):
+        _warn_of_calibrated(model, found, result, rows)
     told = f", {options_given['protocol']}" if protocol is not None else ""
     about_groups = _about_groups(found, result, part, trained_on, record) + told
     if page is not None:
@@ -273,6 +269,30 @@ def _warn_of_learned(model: Path, trained_on: int | None, found: Found, result: 
         )
 
 
+def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
+    """Say that probabilities are judged by what they were made honest with."""
+    from groupnoise.io.training_record import read_calibration_record
+
+    record, units = read_calibration_record(model), found.setting.units
+    flattered = "calibration error and log loss flatter it."
+    if record is None:
+        typer.echo(
+            f"warning: {model} was calibrated and does not say by which {units}; if by these, "
+            f"{flattered}",
+            err=True,
+        )
+        return
+    setting, dataset = found.setting, found.dataset
+    scored = setting.scored(dataset, result) if rows is None else setting.subset(dataset, rows)
+    n_seen = record.n_among(setting, scored)
+    if n_seen:
+        typer.echo(
+            f"warning: {model} was calibrated by {n_seen} of the {result.counts['groups']} {units} "
+            f"that are scored, so {flattered}",
+            err=True,
+        )
+
+
 def _about_groups(
     found: Found,
     result: Evaluation,
@@ -322,74 +342,3 @@ def _cell(value: float | None) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else f"{value:.3f}"
-
-
-@reads_data
-def calibrate(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
-    data: Annotated[
-        str, typer.Argument(help="Labelled data: that of the training, or other of its kind.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
-    options: DataOptions,
-) -> None:
-    """Make probabilities honest with groups that the model has not seen.
-
-    Of the data of its training what was held out, of other data all. Where --truth names a column
-    of right labels, single instances and rows are calibrated by it. What would be no gain on groups
-    that it was not fitted on is left as it is; it is told what changes, and how many labels do.
-
-    Example: groupnoise calibrate model bags.csv -o calibrated
-    """
-    from groupnoise.cli.sources import find_model_and_data
-    from groupnoise.io.files import check_not_own_input, check_writable_folder
-    from groupnoise.io.model_files import load_model
-    from groupnoise.io.training_record import write_training_record
-
-    check_not_own_input(output, data)
-    check_writable_folder(output)
-    fitted, found, record = find_model_and_data(model, data, options)
-    if not hasattr(fitted, "calibrate"):
-        raise ParameterError(
-            f"{model} holds a {type(fitted).__name__}, whose probabilities are not calibrated; "
-            "max-matching on bags (mil) and candidate labels (pll) is."
-        )
-    dataset = found.dataset
-    is_same = record is not None and record.fingerprint == found.setting.fingerprint(dataset)
-    if is_same:
-        check_held_out(record, is_same, model, data)
-        assert record is not None
-        dataset = found.setting.subset(dataset, record.rows)
-    positional, _ = found.setting.arguments(dataset)
-    truth = found.setting.known_labels(dataset) if "truth" in options.columns else None
-    before = _labels_answered(found, fitted, dataset)
-    fitted.calibrate(*positional, truth=truth)
-    # Loaded anew, for the model that was asked has forgotten the names of its columns.
-    calibrated = load_model(model)
-    calibrated._take_calibration(fitted)
-    calibrated.save(output)
-    if record is not None:
-        write_training_record(output, record)
-    for trial in fitted.calibration_trials_:
-        typer.echo(str(trial))
-    changed = [
-        f"{sum(one != other for one, other in zip(then, now, strict=True))} of {len(now)} {units}"
-        for (units, then), now in zip(
-            before.items(), _labels_answered(found, fitted, dataset).values(), strict=True
-        )
-    ]
-    typer.echo(f"labels that change: {', '.join(changed)}")
-    n_groups = found.setting.n_groups(dataset)
-    seen = " held out of training" if is_same else ""
-    is_taken = any(trial.is_taken for trial in fitted.calibration_trials_)
-    judged = "calibrated" if is_taken else "left as it was"
-    typer.echo(f"{judged} by {counted(n_groups, found.setting.units)}{seen}; saved to {output}")
-
-
-def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:
-    """Return the labels that a model answers, by what they are of."""
-    labels = found.setting.answer(fitted, dataset).columns["label"]
-    if not hasattr(fitted, "predict_bags"):
-        return {found.setting.units: labels}
-    of_bags = [str(each) for each in fitted.predict_bags(dataset.bags).tolist()]
-    return {found.setting.units: of_bags, "instances": labels}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 KEY = "training_data"
+CALIBRATED = "calibration_data"
 MAX_FINGERPRINTS = 20_000
 """Groups that a model remembers one by one; of more, every second or third and so on."""
 
@@ -80,7 +81,6 @@ class TrainingRecord:
         """
         rows = np.delete(np.arange(setting.n_groups(dataset)), held_out)
         rows = rows[:: max(1, -(-len(rows) // MAX_FINGERPRINTS))]
-        found = setting.group_fingerprints(dataset, rows).astype("<u8")
         return cls(
             name=dataset.name,
             setting=setting.name,
@@ -88,7 +88,7 @@ class TrainingRecord:
             n_groups=setting.n_groups(dataset),
             held_out=held_out.tolist(),
             options=options,
-            trained=base64.b64encode(found.tobytes()).decode("ascii"),
+            trained=_packed(setting.group_fingerprints(dataset, rows)),
             protocol=protocol,
         )
 
@@ -100,12 +100,9 @@ class TrainingRecord:
         """
         if before is None:
             return self
-        both = base64.b64decode(before.trained) + base64.b64decode(self.trained)
-        groups = np.unique(np.frombuffer(both, dtype="<u8"))
-        groups = groups[:: max(1, -(-len(groups) // MAX_FINGERPRINTS))]
         return replace(
             self,
-            trained=base64.b64encode(groups.tobytes()).decode("ascii"),
+            trained=_packed(np.union1d(_unpacked(before.trained), _unpacked(self.trained))),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
             added=[*before.added, *self.added][-MAX_EARLIER:],
             trainings=[
@@ -128,12 +125,8 @@ class TrainingRecord:
         An estimate where the training had more groups than are remembered. `setting`: what the data
         set belongs to.
         """
-        trained = np.frombuffer(base64.b64decode(self.trained), dtype="<u8").astype(np.uint64)
-        if not len(trained):
-            return 0
-        is_found = setting.are_among(dataset, trained)
-        share = min(1.0, len(trained) / max(1, self.n_groups - len(self.held_out)))
-        return min(len(is_found), round(int(is_found.sum()) / share))
+        n_trained = self.n_groups - len(self.held_out)
+        return _n_among(setting, dataset, self.trained, n_trained)
 
     @property
     def rows(self) -> IntArray:
@@ -158,6 +151,80 @@ def write_training_record(folder: Path | str, record: TrainingRecord) -> None:
     """
     manifest = read_model_manifest(folder)
     write_json(Path(folder) / MANIFEST, {**manifest, KEY: asdict(record)})
+
+
+class CalibrationRecord(NamedTuple):
+    """The groups that a model was calibrated by.
+
+    `n_groups`: how many there were. `groups`: fingerprints of them, as of those trained on.
+    """
+
+    n_groups: int
+    groups: str
+
+    @classmethod
+    def of(
+        cls, setting: Setting[Any], dataset: Any, before: CalibrationRecord | None
+    ) -> CalibrationRecord:
+        """Return the record of a calibration by all groups of a data set.
+
+        `before`: what the model remembered of earlier ones, which this one goes on from.
+        """
+        found = np.unique(
+            setting.group_fingerprints(dataset, np.arange(setting.n_groups(dataset)))
+        )
+        n_groups = len(found)
+        if before is not None:
+            known = _unpacked(before.groups)
+            n_groups = before.n_groups + int((~np.isin(found, known)).sum())
+            found = np.union1d(found, known)
+        return cls(n_groups, _packed(found))
+
+    def n_among(self, setting: Setting[Any], dataset: Any) -> int:
+        """Return how many groups of a data set the model was calibrated by."""
+        return _n_among(setting, dataset, self.groups, self.n_groups)
+
+
+def write_calibration_record(folder: Path | str, record: CalibrationRecord) -> None:
+    """Add to the manifest of a model that was just saved what it was calibrated by."""
+    manifest = read_model_manifest(folder)
+    write_json(Path(folder) / MANIFEST, {**manifest, CALIBRATED: record._asdict()})
+
+
+def read_calibration_record(folder: Path | str) -> CalibrationRecord | None:
+    """Return what a model was calibrated by; None if by nothing, or from Python."""
+    found = read_model_manifest(folder).get(CALIBRATED)
+    if found is None:
+        return None
+    try:
+        record = CalibrationRecord(int(found["n_groups"]), found["groups"])
+        _unpacked(record.groups)
+    except (KeyError, TypeError, ValueError):
+        raise ModelFileError(
+            f"{Path(folder) / MANIFEST} does not say in a readable way what the model was "
+            "calibrated by; restore it or calibrate it again."
+        ) from None
+    return record
+
+
+def _packed(fingerprints: NDArray[np.uint64]) -> str:
+    """Return fingerprints as text; of too many, every second or third and so on."""
+    kept = fingerprints[:: max(1, -(-len(fingerprints) // MAX_FINGERPRINTS))]
+    return base64.b64encode(kept.astype("<u8").tobytes()).decode("ascii")
+
+
+def _unpacked(text: str) -> NDArray[np.uint64]:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
+
+
+def _n_among(setting: Setting[Any], dataset: Any, packed: str, n_groups: int) -> int:
+    """Return how many groups of a data set are among `n_groups`, of which some are remembered."""
+    remembered = _unpacked(packed)
+    if not len(remembered):
+        return 0
+    is_found = setting.are_among(dataset, remembered)
+    share = min(1.0, len(remembered) / max(1, n_groups))
+    return min(len(is_found), round(int(is_found.sum()) / share))
 
 
 def read_training_record(folder: Path | str) -> TrainingRecord | None:
@@ -220,8 +287,7 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
         raise TypeError
     if not all(isinstance(row, int) and 0 <= row < n_groups for row in held_out):
         raise ValueError
-    if len(base64.b64decode(trained, validate=True)) % 8:
-        raise ValueError
+    _unpacked(trained)
     return TrainingRecord(
         name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added,
         trainings,

@@ -6,8 +6,10 @@ import pytest
 
 from groupnoise.exceptions import ModelFileError
 from groupnoise.io.training_record import (
+    CALIBRATED,
     KEY,
     TrainingRecord,
+    read_calibration_record,
     read_training_record,
 )
 from groupnoise.io.training_record import (
@@ -55,3 +57,11 @@ def test_an_odd_record_is_refused_in_a_sentence(model, change):
     (model / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ModelFileError, match="restore or refit it"):
         read_training_record(model)
+
+
+@pytest.mark.parametrize("odd", [3, {"n_groups": 3}, {"n_groups": 1, "groups": "YWJj"}], ids=str)
+def test_an_odd_record_of_a_calibration_is_refused_in_a_sentence(model, odd):
+    manifest = json.loads((model / "manifest.json").read_text())
+    (model / "manifest.json").write_text(json.dumps({**manifest, CALIBRATED: odd}))
+    with pytest.raises(ModelFileError, match="calibrate it again"):
+        read_calibration_record(model)
