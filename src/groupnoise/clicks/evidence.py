@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from groupnoise.clicks.ranking_slices import clicked_before
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
@@ -343,13 +344,15 @@ def asking_others(
 def gains(scores: FloatArray, asked: Groups) -> FloatArray:
     """Return the discounted gain of each target among the items its history does not hold.
 
+    One that its history holds is ranked among all items, as those who ask again would find it.
     1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead. `scores`
     (n_histories, n_items): overwritten. `asked`: the histories, with targets.
     """
     rows = np.arange(len(asked))
     targets = np.asarray(asked.targets)
     positive = scores[rows, targets].copy()
-    scores[asked.group_of_object, asked.objects] = -np.inf
+    is_out = ~clicked_before(asked, targets)[asked.group_of_object]
+    scores[asked.group_of_object[is_out], asked.objects[is_out]] = -np.inf
     scores[rows, targets] = -np.inf
     ahead = (scores > positive[:, None]).sum(axis=1) + 0.5 * (scores == positive[:, None]).sum(
         axis=1

@@ -175,7 +175,9 @@ def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
         "targets_without_history": ("targets", "not asked: the first click of their user"),
         "targets_clicked_before": (
             "targets",
-            "clicked before by the same user, ranked among the items that were not",
+            "clicked before by the same user, ranked among all items of the catalogue, seen or not "
+            "(`predict` leaves seen ones out, `recall --no-exclude-seen` does not); among sampled "
+            "items they are easy",
         ),
         "targets_never_trained": ("targets", "on which no training click falls"),
         "unknown_targets": ("targets", "unknown to the model, counted as misses"),

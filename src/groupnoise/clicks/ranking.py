@@ -102,7 +102,8 @@ def rank_targets(
     protocol : {"sampled", "full"}, default="sampled"
         `sampled` draws distinct negatives for each row uniformly from the items its user never
         touched (the paper's and its authors' protocol, with 100 of them; the authors' own code
-        may draw one negative twice). `full` ranks the whole catalogue, less what was seen.
+        may draw one negative twice). `full` ranks the whole catalogue, less what was seen. A
+        target that its own group holds is ranked among all items there.
     seen : Groups, optional
         For each row every item its user touched, at any time; these are no candidates. By
         default the row's own group. The target itself may be among them.
@@ -134,8 +135,10 @@ def rank_targets(
     """
     check_choice("protocol", protocol, PROTOCOLS)
     targets = _checked_targets(groups, n_items)
-    excluded = Exclusions(groups if seen is None else seen, targets, n_items)
-    if protocol == "full":
+    is_full = protocol == "full"
+    own = groups if is_full else None
+    excluded = Exclusions(own, groups if seen is None else seen, targets, n_items)
+    if is_full:
         return _rank_by_slices(scorer, groups, targets, n_items, excluded)
     check_count("n_negatives", n_negatives)
     negatives = draw_negatives(excluded, n_items, n_negatives, generator_from(random_state))
@@ -166,7 +169,7 @@ def rank_and_list(
     """
     check_count("top", top)
     targets = _checked_targets(groups, n_items)
-    excluded = Exclusions(groups if seen is None else seen, targets, n_items)
+    excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)
     lists = np.full((len(groups), top), -1, dtype=np.int64)
     ranks = _rank_in_catalogue(scorer, groups, targets, n_items, excluded, lists)
     return RankedLists(*ranks, lists)
@@ -182,7 +185,7 @@ def rank_by_popularity(
     """
     n_items = len(popularity)
     targets = _checked_targets(groups, n_items)
-    excluded = Exclusions(groups if seen is None else seen, targets, n_items)
+    excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)
     rising = np.sort(popularity)
     own = popularity[targets]
     n_up_to = np.searchsorted(rising, own, side="right")
@@ -284,10 +287,10 @@ def _rank_rows(
         better[rows] -= np.bincount(row[removed > target_scores[row]], minlength=n_block)
         tied[rows] -= np.bincount(row[removed == target_scores[row]], minlength=n_block)
         if lists is not None:
-            is_seen = excluded.is_seen[part]
-            lists[rows] = _best_unseen(
-                scores, lists.shape[1], (row[is_seen], excluded.items[part][is_seen])
-            )
+            seen_rows, seen_items = excluded.seen
+            part = slice(*np.searchsorted(seen_rows, (rows.start, rows.stop)))
+            seen = (seen_rows[part] - rows.start, seen_items[part])
+            lists[rows] = _best_unseen(scores, lists.shape[1], seen)
     return TargetRanks(better, tied)
 
 

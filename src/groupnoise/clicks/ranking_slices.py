@@ -79,35 +79,50 @@ def _by_part(items: IntArray, n_parts: int) -> list[IntArray]:
 
 
 class Exclusions:
-    """The distinct items that are no candidates in each row, row after row in item order.
+    """The distinct items that no target is ranked among, row after row in item order.
 
+    A target that its own history holds competes with every item: among the unseen ones alone,
+    having been seen would give it away.
+
+    `asked`: for each row the clicks before the target; None keeps unseen items for all of them.
     `seen`: for each row the items that are no candidates.
     `targets`: the item to rank in each row, which is no candidate beside itself.
     `n_items`: the size of the catalogue; other items are left out.
     """
 
-    def __init__(self, seen: Groups, targets: IntArray, n_items: int) -> None:
+    def __init__(self, asked: Groups | None, seen: Groups, targets: IntArray, n_items: int) -> None:
         if len(seen) != len(targets):
             raise DataError(f"{len(targets)} rows came with seen items of {len(seen)} rows.")
-        known = (seen.objects >= 0) & (seen.objects < n_items)
-        keys = seen.group_of_object[known] * n_items + seen.objects[known]
         own = np.arange(len(targets)) * n_items + targets
-        # A target is never its own competitor, seen or not; a list may hold it if it was not.
-        keys, counts = np.unique(np.concatenate([keys, own]), return_counts=True)
-        self.is_seen = np.ones(len(keys), dtype=np.bool_)
-        at_target = np.searchsorted(keys, own)
-        self.is_seen[at_target] = counts[at_target] > 1
-        self.rows, self.items = np.divmod(keys, n_items)
+        known = (seen.objects >= 0) & (seen.objects < n_items)
+        keys = np.unique(seen.group_of_object[known] * n_items + seen.objects[known])
+        self.seen = np.divmod(keys, n_items)
+        """Rows and items that a list may not hold."""
+        if asked is not None:
+            keys = keys[~clicked_before(asked, targets)[self.seen[0]]]
+        self.rows, self.items = np.divmod(np.union1d(keys, own), n_items)
         self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
 
     def subset(self, kept: IntArray) -> Exclusions:
         """Return those of some rows, in rising order, numbered anew."""
         part = copy(self)
-        is_kept = np.isin(self.rows, kept)
-        part.rows, part.items = np.searchsorted(kept, self.rows[is_kept]), self.items[is_kept]
-        part.is_seen = self.is_seen[is_kept]
+        part.rows, part.items = _of_rows(kept, self.rows, self.items)
+        part.seen = _of_rows(kept, *self.seen)
         part.offsets = np.searchsorted(part.rows, np.arange(len(kept) + 1))
         return part
+
+
+def clicked_before(asked: Groups, targets: IntArray) -> BoolArray:
+    """Tell for each row whether the clicks before its target hold it."""
+    found = np.zeros(len(targets), dtype=np.bool_)
+    row = asked.group_of_object
+    found[row[asked.objects == targets[row]]] = True
+    return found
+
+
+def _of_rows(kept: IntArray, rows: IntArray, items: IntArray) -> tuple[IntArray, IntArray]:
+    is_kept = np.isin(rows, kept)
+    return np.searchsorted(kept, rows[is_kept]), items[is_kept]
 
 
 def draw_negatives(

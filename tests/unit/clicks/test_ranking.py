@@ -8,6 +8,7 @@ import pytest
 from groupnoise import Groups
 from groupnoise.clicks import rank_targets
 from groupnoise.clicks import ranking as _ranking
+from groupnoise.clicks.evidence import GAIN_CUT, gains
 from groupnoise.exceptions import DataError, ParameterError
 
 
@@ -55,17 +56,41 @@ def test_full_ranks_agree_with_a_plain_loop_whatever_the_block(
 ):
     monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", block)
     ranks = rank_targets(scorer, test_groups, 40, "full")
+    assert comes_back(test_groups, 8)
     expected = loop_ranks(
-        scorer.table, test_groups, lambda row: set(range(40)) - set(test_groups[row])
+        scorer.table,
+        test_groups,
+        lambda row: (
+            range(40) if comes_back(test_groups, row) else set(range(40)) - set(test_groups[row])
+        ),
     )
     assert (ranks.n_better.tolist(), ranks.n_tied.tolist()) == expected
+
+
+def comes_back(groups, row):
+    return groups.targets[row] in groups[row]
 
 
 def test_full_ranks_leave_out_everything_seen(test_groups, scorer):
     seen = Groups.from_lists([[0, 1, 2, 2, 39]] * 30)
     ranks = rank_targets(scorer, test_groups, 40, "full", seen=seen)
-    expected = loop_ranks(scorer.table, test_groups, lambda row: range(3, 39))
+    expected = loop_ranks(
+        scorer.table,
+        test_groups,
+        lambda row: range(40) if comes_back(test_groups, row) else range(3, 39),
+    )
     assert (ranks.n_better.tolist(), ranks.n_tied.tolist()) == expected
+
+
+def test_having_been_seen_does_not_give_a_target_away():
+    # Seen items score highest, so that among unseen ones alone the target would be first.
+    table = np.zeros((6, 6))
+    table[0, :4] = [1.0, 4.0, 3.0, 2.0]
+    groups = Groups.from_lists([[0, 1, 2, 3]], targets=[3])
+    assert rank_targets(TableScorer(table), groups, 6, "full").n_better.tolist() == [2]
+    listed = _ranking.rank_and_list(TableScorer(table), groups, 6, top=2)
+    assert listed.n_better.tolist() == [2]
+    assert listed.lists.tolist() == [[4, 5]]
 
 
 def test_sampled_ranks_agree_with_a_plain_loop_over_the_candidates_asked_for(test_groups, scorer):
@@ -155,3 +180,22 @@ def test_bad_rows_are_refused(test_groups, scorer):
         rank_targets(scorer, test_groups, 40, seen=Groups.from_lists([[1]]))
     with pytest.raises(ParameterError, match="'sampled', 'full'"):
         rank_targets(scorer, test_groups, 40, "popular")
+
+
+def test_the_gain_that_fit_decides_by_ranks_alike():
+    generator = np.random.default_rng(3)
+    asked = Groups.from_lists(
+        [generator.integers(0, 30, size=8) for _ in range(40)],
+        targets=generator.integers(0, 30, size=40),
+    )
+    scores = generator.integers(0, 9, size=(40, 30)).astype(float)
+
+    class Rows:
+        def scores(self, histories, items=None):
+            return scores[: len(histories)]
+
+    ranks = rank_targets(Rows(), asked, 30, "full")
+    ahead = ranks.n_better + 0.5 * ranks.n_tied
+    expected = np.where(ahead < GAIN_CUT, 1.0 / np.log2(ahead + 2.0), 0.0)
+    np.testing.assert_allclose(gains(scores.copy(), asked), expected)
+    assert any(comes_back(asked, row) for row in range(40))
