@@ -170,9 +170,7 @@ class CalibrationRecord(NamedTuple):
 
         `before`: what the model remembered of earlier ones, which this one goes on from.
         """
-        found = np.unique(
-            setting.group_fingerprints(dataset, np.arange(setting.n_groups(dataset)))
-        )
+        found = np.unique(setting.group_fingerprints(dataset, np.arange(setting.n_groups(dataset))))
         n_groups = len(found)
         if before is not None:
             known = _unpacked(before.groups)

@@ -141,7 +141,9 @@ def test_the_estimate_holds_answers_against_what_stood_there_then(found, tmp_pat
 
 def test_an_answered_row_keeps_its_second_choice_when_the_desk_has_learned(tmp_path):
     rows = ROWS.assign(ann_z=["y", "y", "z", "z"], ann_w=["z", "z", "z", "x"])
-    desk = Desk(resolve(rows), tmp_path / "s.jsonl", relearn=lambda known: resolve(rows, known=known))
+    desk = Desk(
+        resolve(rows), tmp_path / "s.jsonl", relearn=lambda known: resolve(rows, known=known)
+    )
     desk.answer(2, "ann", "z")
     before = desk.export()["second"][2]
     assert desk.learn()
