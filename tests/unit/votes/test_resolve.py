@@ -375,7 +375,7 @@ def test_a_column_of_true_labels_teaches_and_is_no_feature():
 
 @pytest.mark.parametrize("is_featured", [True, False])
 def test_the_second_choice_of_a_known_row_is_the_likeliest_other_label(is_featured):
-    frame, truth = voted_frame()
+    frame, _ = voted_frame()
     frame = frame if is_featured else frame.drop(columns=["x", "y"])
     before = resolve(frame, fit=nearest_mean).columns
     after = resolve(frame, known={0: before["second"][0]}, fit=nearest_mean).columns
