@@ -51,22 +51,29 @@ def likely_slips(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def slips_in_words(
-    names: Sequence[str], named: BoolArray, locate: Callable[[int], str], *, are: str = OWN_LABEL
+    names: Sequence[str],
+    named: BoolArray,
+    locate: Callable[[int], str],
+    *,
+    are: str = OWN_LABEL,
+    slips: Mapping[str, str] | None = None,
+    times: str = "times",
 ) -> list[str]:
     """Return a sentence for each label that is probably misspelt: where, and what was meant.
 
     `named` (n_rows, n_classes): which labels each row has. `locate`: says where a row stands.
-    `are`: what becomes of them.
+    `are`: what becomes of them. `slips`: these, and what was meant; by default they are looked for.
+    `times`: what is counted.
     """
     counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
     said = []
-    slips = likely_slips(counts)
+    slips = likely_slips(counts) if slips is None else slips
     for name, meant in list(slips.items())[:MAX_NAMED]:
         rows = np.flatnonzero(named[:, list(names).index(name)])
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
         said.append(
             f"{name!r} ({locate(int(rows[0]))}{more}) {TYPING_ERROR} {meant!r} ({counts[meant]} "
-            f"times) and {are}"
+            f"{times}) and {are}"
         )
     if len(slips) > MAX_NAMED:
         others = ", ".join(f"{name!r}" for name in list(slips)[MAX_NAMED:MAX_LISTED])

@@ -14,7 +14,7 @@ import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
-from groupnoise.core.misspelt_labels import OWN_LABEL, slips_in_words
+from groupnoise.core.misspelt_labels import slips_in_words
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     and_more,
@@ -315,16 +315,16 @@ def labels_to_look_at(
     named: BoolArray,
     locate: Callable[[int], str],
     *,
-    slips_are: str = OWN_LABEL,
     negative: str | None = None,
     remedy: str = "where they mean that there is none, empty those cells",
+    **about_slips: Any,
 ) -> list[str]:
     """Point out labels that may mean one thing, several labels, or no label at all.
 
     One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
-    says where a row stands. `slips_are`: what becomes of those that look misspelt. `negative`: a
-    label that is known to say that there is none. `remedy`: what to do about words that often stand
-    where a label is missing.
+    says where a row stands. `negative`: a label that is known to say that there is none. `remedy`:
+    what to do about words that often stand where a label is missing. `about_slips`: what
+    `slips_in_words` takes.
     """
     said = []
     missing = [name for name in names if name.lower() in MISSING and name != negative]
@@ -346,7 +346,7 @@ def labels_to_look_at(
                 f"--label-separator {mark!r}"
             )
             break
-    return [*said, *slips_in_words(names, named, locate, are=slips_are)]
+    return [*said, *slips_in_words(names, named, locate, **about_slips)]
 
 
 def quoted(names: Sequence[str]) -> str:

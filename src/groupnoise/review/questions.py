@@ -153,7 +153,6 @@ class RowQuestions:
         answers = {name: list(cells) for name, cells in found.columns.items()}
         columns = found.input_beside({*answers, *OF_PEOPLE}) | answers
         columns["answer"] = [None] * len(self.order)
-        shares = found.votes.first_choices().shares()
         said = {row: event["label"] for row, event in given.items() if event["label"] is not None}
         for row, label in said.items():
             at = names.index(label)
@@ -162,7 +161,7 @@ class RowQuestions:
             if len(names) > 1:
                 columns["second"][row] = names[found.belief.likeliest_other(row, at)]
             if found.votes.counts[row]:
-                columns["agreement"][row] = round(float(shares[row, at]), 6)
+                columns["agreement"][row] = round(float(found.shares[row, at]), 6)
         left = [row for row in self.order if row not in said]
         for place, row in enumerate([*left, *(row for row in self.order if row in said)], 1):
             columns["look"][row] = place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from groupnoise.io.sources import Report
 
 Said = str | int | Iterable[Any] | Mapping[Any, float] | None
 """One vote: a label, several labels, weights by label, or nothing."""
+MAX_UNKNOWN = 5
+"""Labels outside the list that are named at most."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class Votes:
         annotator_names : sequence of str, optional
             All annotators; by default in the order of their first vote.
         place : callable, optional
-            Given a row, says where it stands, for an error message.
+            Given a row and an annotator, says where the vote stands, for an error message.
         report : callable, optional
             Told how many votes were given twice alike.
 
@@ -188,26 +190,26 @@ class Votes:
         votes : Votes
             A vote said twice alike counts once; twice differently is refused.
         """
-        where = place or (lambda row: f"row {row}")
+        where = place or (lambda row, _: f"row {row}")
         said: dict[tuple[int, str], tuple[dict[str, float], float | None]] = {}
         repeated: list[tuple[int, str]] = []
         for row, annotator, vote, confidence in entries:
             if not 0 <= row < n_rows:
                 raise DataError(f"a vote of {annotator!r} is about row {row} of {n_rows} rows.")
-            weights = labels_of(vote, where(row), annotator)
+            weights = labels_of(vote, where(row, annotator), annotator)
             if not weights:
                 continue
             if confidence is not None and not 0.0 <= confidence <= 1.0:
                 raise DataError(
-                    f"{where(row)}: the confidence of {annotator!r} is {confidence:g}; it "
-                    "must lie between 0 and 1; write 90 of 100 as 0.9."
+                    f"{where(row, annotator)}: the confidence of {annotator!r} is {confidence:g}; "
+                    "it must lie between 0 and 1; write 90 of 100 as 0.9."
                 )
             given = weights, confidence
             before = said.setdefault((row, annotator), given)
             if before != given:
                 raise DataError(
-                    f"{where(row)}: {annotator!r} voted twice, for {_listed(*before)} and for "
-                    f"{_listed(*given)}; keep one of the two votes."
+                    f"{where(row, annotator)}: {annotator!r} voted twice, for {_listed(*before)} "
+                    f"and for {_listed(*given)}; keep one of the two votes."
                 )
             if before is not given:
                 repeated.append((row, annotator))
@@ -215,21 +217,22 @@ class Votes:
             row, annotator = repeated[0]
             report(
                 f"{_counted(len(repeated), 'vote was', 'votes were')} given more than once alike "
-                f"and counted once, the first by {annotator!r} at {where(row)}"
+                f"and counted once, the first by {annotator!r} at {where(row, annotator)}"
             )
         names = list(class_names) if class_names is not None else _sorted_labels(said.values())
         position = {name: number for number, name in enumerate(names)}
+        unknown: dict[str, tuple[int, str]] = {}
+        for at, (weights, _) in said.items():
+            for label in weights:
+                if label not in position:
+                    unknown.setdefault(label, at)
+        if unknown:
+            raise DataError(_outside_the_list(unknown, names, where))
         people = list(dict.fromkeys([*(annotator_names or ()), *(who for _, who in said)]))
         number_of = {name: number for number, name in enumerate(people)}
         matrix = np.zeros((len(said), len(names)))
-        for vote_number, ((row, annotator), (weights, _)) in enumerate(said.items()):
+        for vote_number, (weights, _) in enumerate(said.values()):
             for label, weight in weights.items():
-                if label not in position:
-                    raise DataError(
-                        f"{where(row)}: {annotator!r} names {label!r}, which is not one of "
-                        f"the {len(names)} labels{did_you_mean(label, names)}; correct it or add "
-                        "it to the list."
-                    )
                 matrix[vote_number, position[label]] += weight
         sure = np.array([1.0 if sure is None else sure for _, sure in said.values()])
         named = None if (sure == 1.0).all() else matrix > 0
@@ -266,6 +269,26 @@ def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
         weights = {as_label(label): 1.0 for label in vote if as_label(label)}
     total = sum(weights.values())
     return {label: weight / total for label, weight in weights.items()}
+
+
+def _outside_the_list(
+    unknown: Mapping[str, tuple[int, str]], names: Sequence[str], where: Callable[[int, str], str]
+) -> str:
+    """Say which labels are not in the list, with the first vote for each."""
+    label, (row, annotator) = next(iter(unknown.items()))
+    others = [
+        f"{name!r} ({where(*at)}){did_you_mean(name, names)}"
+        for name, at in list(unknown.items())[1:MAX_UNKNOWN]
+    ]
+    if len(unknown) > MAX_UNKNOWN:
+        others.append(f"{len(unknown) - MAX_UNKNOWN} more")
+    nor = f"; nor {'is' if len(others) == 1 else 'are'} {', '.join(others)}" if others else ""
+    it = "them" if others else "it"
+    return (
+        f"{where(row, annotator)}: {annotator!r} names {label!r}, which is not one of the "
+        f"{len(names)} labels{did_you_mean(label, names)}{nor}; correct {it} or add {it} to the "
+        "list."
+    )
 
 
 def _number(value: Any) -> float:

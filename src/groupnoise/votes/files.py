@@ -19,6 +19,7 @@ from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
 from groupnoise.votes.long_tables import (
     LONG_NAMES,
     Entry,
+    Place,
     first_named,
     gathered,
     votes_beside,
@@ -38,12 +39,14 @@ class VotedRows:
     `is_candidates`: whether the votes are sets of candidate labels that are taken to hold the
         truth.
     `columns`: the columns of `table` that hold votes, or by which votes name rows.
+    `place`: says where the vote of an annotator on a row stands.
     """
 
     table: Table
     votes: Votes
     is_candidates: bool
     columns: tuple[str, ...]
+    place: Place
 
 
 def read_votes(
@@ -107,9 +110,9 @@ def read_votes(
     table = read_table(source, report=tell, **table_options)
     columns = table.frame.columns
     if votes is not None:
-        entries, key = votes_beside(table, votes, id, row, annotator, label, confidence,
-                                    label_separator, tell)  # fmt: skip
-        return _voted(table, entries, labels, (key,), tell)
+        entries, key, place = votes_beside(table, votes, id, row, annotator, label, confidence,
+                                           label_separator, tell)  # fmt: skip
+        return _voted(table, entries, labels, (key,), tell, place)
     if id is not None:
         raise ParameterError(
             "id (--id) names rows for a second table: give it with votes (--votes)."
@@ -137,7 +140,9 @@ def _voted(
     labels: Sequence[str] | None,
     columns: Sequence[str],
     report: Report,
+    place: Place | None = None,
 ) -> VotedRows:
+    where = place or (lambda row, _: table.locate(row))
     if all(said is None for _, _, said, _ in entries):
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
@@ -146,10 +151,10 @@ def _voted(
         len(table),
         class_names=labels,
         annotator_names=people,
-        place=table.locate,
+        place=where,
         report=report,
     )
-    return VotedRows(table, votes, False, tuple(columns))
+    return VotedRows(table, votes, False, tuple(columns), where)
 
 
 def _from_candidates(

@@ -30,6 +30,8 @@ LONG_NAMES = {
 
 Entry = tuple[int, str, Said, float | None]
 """Row, annotator, what was said, confidence."""
+Place = Callable[[int, str], str]
+"""Given a row and an annotator, says where that vote stands."""
 
 
 def gathered(
@@ -83,8 +85,11 @@ def votes_beside(
     confidence: str | None,
     separator: str | None,
     report: Report,
-) -> tuple[list[Entry], str]:
-    """Return the votes of a second table on the rows of the first, and the column of their ids."""
+) -> tuple[list[Entry], str, Place]:
+    """Return the votes of a second table on the rows of the first, and the column of their ids.
+
+    And where each vote stands.
+    """
     votes = read_table(source, report=report)
     parts = vote_columns(votes, row, annotator, label, confidence, report)
     if id is not None:
@@ -103,7 +108,11 @@ def votes_beside(
     def find(name: str) -> int:
         return number.get(name, -1)
 
-    return list(_entries(votes, parts, separator, find, report)), key
+    entries = list(_entries(votes, parts, separator, find, report))
+    lines: dict[tuple[int, str], int] = {}
+    for line, (at, who, _, _) in enumerate(entries):
+        lines.setdefault((at, who), line)
+    return entries, key, lambda at, who: votes.locate(lines[at, who])
 
 
 def _shared_id(table: Table, votes: Table, key: str, report: Report) -> str:

@@ -15,12 +15,13 @@ from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
 from groupnoise.votes.long_tables import names_rows
+from groupnoise.votes.slips import slips_of
 
 N_NAMED = 3
 """Similar rows that are named."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
-HEARD = "counts as that in what is learned; correct it, or list all labels with --labels"
+HEARD = "counts as that; correct it, or list all labels with --labels"
 """What becomes of a vote that looks misspelt."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
@@ -92,9 +93,13 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
         *ids_that_repeat(voted.table),
         *labels_to_look_at(
             votes.class_names,
-            named,
-            voted.table.locate,
-            slips_are=HEARD if hears_slips else OWN_LABEL,
+            votes.named_labels(),
+            lambda vote: voted.place(
+                int(votes.rows[vote]), votes.annotator_names[votes.annotators[vote]]
+            ),
+            are=HEARD if hears_slips else OWN_LABEL,
+            slips=slips_of(votes),
+            times="times" if voted.is_candidates else "votes",
         ),
     ]
     is_voted = votes.counts > 0

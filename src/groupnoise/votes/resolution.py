@@ -21,7 +21,7 @@ from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
 from groupnoise.votes.reasons import reasons, what_stands_out
-from groupnoise.votes.slips import as_meant, as_written
+from groupnoise.votes.slips import as_meant, as_written, shares_as_heard, without_slips
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Resolution:
         for candidate labels.
     alpha : float
         Krippendorff's alpha; NaN where no row has two votes.
+    shares : ndarray of shape (n_rows, n_classes)
+        The part of a row's votes that is for each label, first choices and what was meant.
     notes : list of str
         Guesses that were made, and what a reader of the answers must know.
     """
@@ -57,6 +59,7 @@ class Resolution:
     belief: Belief
     reliability: Reliability | None
     alpha: float
+    shares: FloatArray
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -289,7 +292,9 @@ def resolution_of(
     reliability = None
     if belief.model is not None:
         reliability = belief.model.reliability(as_meant(votes, spelt), belief=belief.probabilities)
-    columns = _answers(voted, belief, probabilities, is_known, list(known))
+        reliability = without_slips(reliability, votes, spelt)
+    shares = shares_as_heard(votes, spelt)
+    columns = _answers(voted, belief, probabilities, shares, is_known, list(known))
     probabilities[~is_known] = np.nan
     return Resolution(
         voted.table.frame,
@@ -298,7 +303,8 @@ def resolution_of(
         probabilities,
         belief,
         reliability,
-        krippendorff_alpha(votes),
+        krippendorff_alpha(as_meant(votes, spelt)),
+        shares,
         list(notes),
     )
 
@@ -344,6 +350,7 @@ def _answers(
     voted: VotedRows,
     belief: Belief,
     probabilities: FloatArray,
+    shares: FloatArray,
     is_known: Any,
     answered: Sequence[int],
 ) -> dict[str, list[Any]]:
@@ -359,7 +366,6 @@ def _answers(
     order = np.lexsort((top - next_best, np.where(is_known, top, -1.0)))
     look = np.empty(votes.n_rows, dtype=np.int64)
     look[order] = np.arange(1, votes.n_rows + 1)
-    shares = votes.first_choices().shares()
     why = reasons(voted, belief)
     known = is_known.tolist()
     has_second = votes.n_classes > 1

@@ -10,6 +10,13 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.misspelt_labels import likely_slips
 from groupnoise.votes.ballots import Votes
+from groupnoise.votes.dawid_skene import Reliability
+
+
+def slips_of(votes: Votes) -> dict[str, str]:
+    """Return the labels that look misspelt, by the rows they stand in, and what was meant."""
+    counts = votes.candidates().sum(axis=0).tolist()
+    return likely_slips(dict(zip(votes.class_names, counts, strict=True)))
 
 
 def as_meant(votes: Votes, sure: Collection[str]) -> Votes:
@@ -47,12 +54,37 @@ def as_written(probabilities: FloatArray, votes: Votes, sure: Collection[str]) -
     return written
 
 
+def shares_as_heard(votes: Votes, sure: Collection[str]) -> FloatArray:
+    """Return the share of the votes for each label, those that misspell it among them.
+
+    Of shape (n_rows, n_classes). A label that looks misspelt keeps the share that is written so.
+    """
+    heard = as_meant(votes, sure).first_choices().shares()
+    return np.asarray(np.maximum(heard, votes.first_choices().shares()))
+
+
+def without_slips(known: Reliability, votes: Votes, sure: Collection[str]) -> Reliability:
+    """Return confusions in which labels that look misspelt are no labels of their own."""
+    meant = _meant(votes, sure)
+    confusion = known.confusion.copy()
+    for slip, label in meant.items():
+        confusion[:, :, label] += confusion[:, :, slip]
+    spelt = [k for k in range(votes.n_classes) if k not in meant]
+    chosen = np.ix_(range(len(confusion)), spelt, spelt)
+    return replace(
+        known,
+        class_names=[known.class_names[k] for k in spelt],
+        confusion=confusion[chosen],
+        confusion_low=known.confusion_low[chosen],
+        confusion_high=known.confusion_high[chosen],
+    )
+
+
 def _meant(votes: Votes, sure: Collection[str]) -> dict[int, int]:
     """Return the positions of labels that look misspelt, and of those that were meant."""
-    counts = dict(zip(votes.class_names, votes.candidates().sum(axis=0).tolist(), strict=True))
     position = {name: number for number, name in enumerate(votes.class_names)}
     return {
         position[slip]: position[label]
-        for slip, label in likely_slips(counts).items()
+        for slip, label in slips_of(votes).items()
         if slip not in sure
     }

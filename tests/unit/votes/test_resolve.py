@@ -307,6 +307,35 @@ def test_a_label_outside_the_list_is_named_with_its_row():
         resolve(frame, labels=["x", "y"])
 
 
+def test_misspelt_votes_of_a_second_table_are_named_where_they_stand(tmp_path):
+    said = ["sport", "culture"] * 10
+    (tmp_path / "rows.csv").write_text("id\n" + "".join(f"r{row}\n" for row in range(20)))
+    lines = [f"r{row},{who},{label}" for row, label in enumerate(said) for who in ("ann", "bob")]
+    lines[4] = "r2,ann,sprot"
+    (tmp_path / "votes.csv").write_text("\n".join(["id,who,label", *lines]))
+    given = {"source": tmp_path / "rows.csv", "votes": tmp_path / "votes.csv"}
+    found = resolve(**given)
+    (note,) = (note for note in found.notes if "typing error" in note)
+    assert note.startswith(f"'sprot' ({tmp_path}/votes.csv, line 6) looks like")
+    assert "'sport' (19 votes) and counts as that; correct it" in note
+    assert (found.columns["label"][2], found.columns["agreement"][2]) == ("sport", 1.0)
+    assert found.alpha == 1.0
+    assert found.reliability.class_names == ["culture", "sport"]
+    np.testing.assert_allclose(found.reliability.confusion.sum(axis=2), 1.0)
+    with pytest.raises(DataError, match=r"votes.csv, line 6: 'ann' names 'sprot', which is not"):
+        resolve(**given, labels=["sport", "culture"])
+
+
+def test_all_labels_outside_the_list_are_told():
+    frame = pd.DataFrame({"ann_1": [*"xabcdef"], "ann_2": [*"xyyyyyy"]})
+    told = (
+        r"row 1: 'ann_1' names 'a', which is not one of the 2 labels; nor are 'b' \(row 2\), "
+        r"'c' \(row 3\), 'd' \(row 4\), 'e' \(row 5\), 1 more; correct them or add them"
+    )
+    with pytest.raises(DataError, match=told):
+        resolve(frame, labels=["x", "y"])
+
+
 def test_a_table_without_votes_says_what_to_name():
     with pytest.raises(MissingColumnError, match="--annotators 'ann_\\*'"):
         resolve(pd.DataFrame({"a": [1.0, 2.0]}))
@@ -504,12 +533,14 @@ def test_labels_that_look_misspelt_are_pointed_out_with_their_row_and_kept(group
     frame = pd.DataFrame({"x": np.sin(range(34)), "candidates": labels})
     data = read_candidates(frame, report=said.append)
     notes = resolve(pd.DataFrame({"ann_1": labels, "ann_2": labels})).notes
-    for told, what in (
-        (said, "is learned as a label of its own; if it is one, correct it there"),
-        (notes, "counts as that in what is learned; correct it, or list all labels with --labels"),
-    ):
+    for told, more, times, what in (
+        (said, "", "10 times", "is learned as a label of its own; if it is one, correct it there"),
+        (notes, " and 1 more", "20 votes", "counts as that; correct it, or list all labels with "
+         "--labels"),
+    ):  # fmt: skip
         assert [each for each in told if "typing error" in each] == [
-            f"'{slip}' (row {row}) looks like a typing error for '{meant}' (10 times) and {what}"
+            f"'{slip}' (row {row}{more}) looks like a typing error for '{meant}' ({times}) and "
+            + what
             for slip, row, meant in (("shiping", 30, "shipping"), ("sprot", 33, "sport"))
         ]
     assert {"shiping", "sprot"} <= set(data.class_names)
