@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import read_bag_labels, read_instance_labels
+from groupnoise.bags.forms import is_complete, read_bag_labels, read_instance_labels
 from groupnoise.bags.scaled_odds import with_scaled_bags, with_scaled_instances
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.docstrings import inherit_docstring
@@ -20,9 +20,9 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.calibration import (
-    MIN_KNOWN,
     CalibratedSets,
     Calibration,
+    are_enough,
     calibrated_by,
     choose_questions,
     columns_of,
@@ -74,7 +74,9 @@ class BagCalibration(CalibratedSets, Calibration):
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
         truth : array-like of shape (n_instances,), optional
-            True labels of instances, in the order of the rows given; None where one is not known.
+            True labels of instances, in the order of the rows given; None where one is not known,
+            or where it is background and every label of every bag has an instance. Fewer than fifty
+            are not used, which is warned of.
         only_if_better : bool, default=True
             Whether probabilities stay as they are unless bags of other folds become likelier.
 
@@ -104,7 +106,7 @@ class BagCalibration(CalibratedSets, Calibration):
         if ensemble is None or not ensemble.is_binary:
             temperature, trial = self._temperature(instances, labels, known, only_if_better)
             trials.append(trial)
-        elif known is not None and (known >= 0).sum() >= MIN_KNOWN:
+        elif known is not None and are_enough(known):
             ensemble, trial = with_scaled_instances(
                 ensemble, log_odds, instances, known, only_if_better=only_if_better
             )
@@ -137,14 +139,21 @@ class BagCalibration(CalibratedSets, Calibration):
                 lambda rows: estimator._log_probabilities(estimator._prepared(rows), 1.0).numpy(),
             )
         )
-        if known is not None and (known >= 0).sum() >= MIN_KNOWN:
+        n_classes, judged_by = labels.shape[1], ""
+        targets = np.minimum(np.arange(log_all.shape[1]), n_classes)
+        if known is None or not is_complete(known, labels, instances):
+            targets = targets[:n_classes]
+        elif len(targets) > n_classes:  # the others are background, as `evaluate` counts them
+            known = np.where(known < 0, n_classes, known)
+        if known is not None and are_enough(known):
             told = known >= 0
-            log_all = log_all[torch.from_numpy(told), : labels.shape[1]].log_softmax(-1)
-            likelihood = candidate_likelihood(known[told, None] == np.arange(labels.shape[1]))
+            log_all = log_all[torch.from_numpy(told), : len(targets)].log_softmax(-1)
+            likelihood = candidate_likelihood(known[told, None] == targets)
         else:
             likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
+            judged_by = "all labels of a bag"
         now = self.calibration_temperature_
-        trial = try_temperature("instances", [log_all], likelihood, now=now)
+        trial = try_temperature("instances", [log_all], likelihood, now=now, judged_by=judged_by)
         if not trial.is_taken and only_if_better:
             return now, trial
         return fit_temperature([log_all], likelihood), trial

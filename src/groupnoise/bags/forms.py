@@ -242,6 +242,18 @@ def read_instance_labels(
     return Groups.from_rows(columns[:, None], groups)[0].objects[:, 0].astype(np.int64)
 
 
+def is_complete(truth: IntArray, labels: BoolArray, bags: Groups) -> bool:
+    """Return whether every label of every bag has an instance: then those without are background.
+
+    `truth`: the column of the true label of each instance, -1 where it has none. `labels`: of shape
+    (n_bags, n_classes).
+    """
+    known = truth >= 0
+    has_witness = np.zeros(labels.shape, dtype=bool)
+    has_witness[bags.group_of_object[known], truth[known]] = True
+    return bool((has_witness | ~labels).all())
+
+
 def taught_bags(bags: Groups, labels: BoolArray, truth: IntArray) -> tuple[Groups, BoolArray]:
     """Return the bags to learn from where the labels of some instances are known.
 

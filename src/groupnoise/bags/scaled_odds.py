@@ -38,7 +38,9 @@ def with_scaled_bags(
 
     has_shift = ensemble.has_negative or not ensemble.exclusive
     found = fit_scale(loss, len(labels), has_shift=has_shift)
-    trial = judge_calibration("bags", *found.losses)
+    # Where labels come together their log losses were summed; `evaluate` tells that of each.
+    n_told = 1 if ensemble.exclusive else named.shape[1]
+    trial = judge_calibration("bags", *(each / n_told for each in found.losses))
     if not trial.is_taken and only_if_better:
         return ensemble, log_odds, trial
     scaled = replace(

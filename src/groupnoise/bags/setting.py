@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from groupnoise.bags.audit import BagSource
 from groupnoise.bags.description import describe_bags
 from groupnoise.bags.files import read_bags
-from groupnoise.bags.forms import as_bags, read_bag_labels
+from groupnoise.bags.forms import as_bags, is_complete, read_bag_labels
 from groupnoise.bags.label_words import (
     about_truth,
     figures_of_none,
@@ -360,10 +360,6 @@ def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, Bo
     only of the classes that its bag does not have.
     """
     labels = truth[:, None] == np.arange(len(dataset.class_names))
-    bag_of_object = dataset.bags.group_of_object
-    has_witness = np.zeros(dataset.labels.shape, dtype=bool)
-    known = truth >= 0
-    has_witness[bag_of_object[known], truth[known]] = True
-    if (has_witness | ~dataset.labels).all():
+    if is_complete(truth, dataset.labels, dataset.bags):
         return labels, np.ones(labels.shape, dtype=bool)
-    return labels, known[:, None] | ~dataset.labels[bag_of_object]
+    return labels, (truth >= 0)[:, None] | ~dataset.labels[dataset.bags.group_of_object]

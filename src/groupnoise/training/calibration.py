@@ -102,6 +102,22 @@ class Calibration:
         self.calibration_groups_ = int(fitted.get("calibration_groups", 0))
 
 
+def are_enough(known: IntArray) -> bool:
+    """Return whether there are known labels to calibrate instances by; say where they are few.
+
+    `known`: the column of the true label of each instance, -1 where it is not known.
+    """
+    n_known = int((known >= 0).sum())
+    if n_known < MIN_KNOWN:
+        warnings.warn(
+            f"{counted(n_known, 'known labels')} of instances to calibrate by: too few, so they "
+            f"were not used; give {MIN_KNOWN} or more.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return n_known >= MIN_KNOWN
+
+
 class CandidateCalibration(Calibration):
     """Calibration of label probabilities with candidate labels."""
 
@@ -136,6 +152,7 @@ class CandidateCalibration(Calibration):
         indicator, _ = read_candidate_sets(candidates, estimator.classes_)
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
         check_equal_rows(members[0], indicator)
+        judged_by = "their candidates"
         if truth is not None:
             columns = columns_of(truth, estimator.classes_, len(indicator))
             told = columns >= 0
@@ -144,9 +161,12 @@ class CandidateCalibration(Calibration):
             )
             if told.sum() >= MIN_KNOWN:
                 indicator, members = indicator[told], [each[told] for each in members]
+                judged_by = ""
         likelihood, weights = candidate_likelihood(indicator), self._member_weights()
         found = self.calibration_temperature_
-        trial = try_temperature("rows", members, likelihood, weights, now=found)
+        trial = try_temperature(
+            "rows", members, likelihood, weights, now=found, judged_by=judged_by
+        )
         if trial.is_taken or not only_if_better:
             found = fit_temperature(members, likelihood, weights)
         self._calibrated_by(len(indicator), "rows", [trial], found)

@@ -35,15 +35,18 @@ class CalibrationTrial(NamedTuple):
     `of`: what is calibrated: "bags", "instances" or "rows".
     `before`, `after`: mean log loss of groups as they were, and calibrated by the other folds.
     `is_taken`: whether it is kept: where it gains more than chance would.
+    `judged_by`: whose log loss that is, where it is not that of what is calibrated.
     """
 
     of: str
     before: float
     after: float
     is_taken: bool
+    judged_by: str = ""
 
     def __str__(self) -> str:
-        figures = f"log loss {self.before:.4f}, calibrated by other folds {self.after:.4f}"
+        loss = f"log loss of {self.judged_by}" if self.judged_by else "log loss"
+        figures = f"{loss} {self.before:.4f}, calibrated by other folds {self.after:.4f}"
         if self.is_taken:
             return f"probabilities of {self.of} are calibrated: {figures}"
         return (
@@ -77,11 +80,12 @@ def try_temperature(
     weights: list[float] | None = None,
     *,
     now: float = 1.0,
+    judged_by: str = "",
 ) -> CalibrationTrial:
     """Return what a temperature is worth on groups that it was not fitted on.
 
     `of`: what is calibrated. `members`, `likelihood`, `weights`: as in :func:`fit_temperature`.
-    `now`: the temperature that it is compared with.
+    `now`: the temperature that it is compared with. `judged_by`: whose log loss that is.
     """
     members = [member.double() for member in members]
     present = math.log(now)
@@ -93,7 +97,7 @@ def try_temperature(
     for others, own in folds_of(len(after)):
         best = int(np.nanargmin(losses[:, others].sum(axis=1) + prior))
         after[own] = losses[best, own]
-    return judge_calibration(of, losses[-1], after)
+    return judge_calibration(of, losses[-1], after)._replace(judged_by=judged_by)
 
 
 def fit_temperature(

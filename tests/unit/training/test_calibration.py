@@ -1,6 +1,8 @@
 """One temperature from held-out groups: right where it is known, and kept with the model."""
 
 import math
+import warnings
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +19,9 @@ from groupnoise.bags.calibration import bag_likelihood
 from groupnoise.bags.scaled_odds import fit_scale
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.core import expected_calibration_error
+from groupnoise.core.class_metrics import calibration_metrics
 from groupnoise.exceptions import DataError
+from groupnoise.training.calibration import MIN_KNOWN
 from groupnoise.training.temperature import (
     WRONG_SHARE,
     candidate_likelihood,
@@ -315,3 +319,55 @@ def test_scores_of_candidates_follow_the_temperature_without_a_jump(rows, normal
 def test_unequal_rows_are_refused(fitted_rows, rows):
     with pytest.raises(DataError, match="candidates were given for 5"):
         fitted_rows.calibrate(rows[1].features[:4], rows[1].candidates[:5])
+
+
+@pytest.fixture(scope="module")
+def several_labels():
+    """A model of bags of several labels whose other instances are background, and new bags."""
+
+    def drawn(n_bags, seed):
+        generator = np.random.default_rng(seed)
+        labels = generator.random((n_bags, 3)) < 0.3
+        bags, truth = [], []
+        for own in labels:
+            carried = [*np.flatnonzero(own).tolist(), None, None]
+            rows = generator.normal(size=(len(carried), 3))
+            for row, label in zip(rows, carried, strict=True):
+                row += 0.0 if label is None else 3.0 * np.eye(3)[label]
+            bags.append(rows)
+            truth += carried
+        return bags, labels.astype(int), truth
+
+    one = [(1.0, {"likelihood": "noisy_or", "weight_decay": 0.01})]
+    model = MaxMatchingMILClassifier(ensemble=one, random_state=0)
+    return model.fit(*drawn(150, 0)[:2]), drawn(40, 1)
+
+
+def test_few_known_instances_are_said_not_to_be_used(several_labels):
+    fitted, (bags, labels, truth) = several_labels
+    model, first = deepcopy(fitted), truth.index(0)
+    some = [label if number == first else None for number, label in enumerate(truth)]
+    with pytest.warns(UserWarning, match="^1 known label of instances to calibrate by: too few"):
+        model.calibrate(bags, labels, truth=some)
+    assert "log loss of all labels of a bag" in str(model.calibration_trials_[1])
+
+
+def test_instances_of_no_label_count_as_known_where_every_label_has_an_instance(several_labels):
+    fitted, (bags, labels, truth) = several_labels
+    model = deepcopy(fitted)
+    assert sum(label is not None for label in truth) < MIN_KNOWN < len(truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.calibrate(bags, labels, truth=truth, only_if_better=False)
+    trial = model.calibration_trials_[1]
+    outside = [3 if label is None else label for label in truth]
+    alone = fitted.predict_proba(np.concatenate(bags), background=True)
+    assert trial.before == pytest.approx(log_loss(outside, alone), rel=0.1)
+
+
+def test_the_log_loss_of_bags_is_that_of_each_label_as_evaluate_tells_it(several_labels):
+    fitted, (bags, labels, _) = several_labels
+    model = deepcopy(fitted)
+    told = calibration_metrics(labels > 0, model.bag_proba(bags))[0]["log loss"]
+    model.calibrate(bags, labels)
+    assert model.calibration_trials_[0].before == pytest.approx(told, rel=0.02)
