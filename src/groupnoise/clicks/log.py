@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.clicks.blocks import read_history_text
+from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head, read_history_text
 from groupnoise.clicks.filters import keep_core, merge_repeats
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_positive
@@ -27,7 +28,7 @@ from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.named_arrays import NamedArrays, read_input
-from groupnoise.io.sources import Guesses, Report
+from groupnoise.io.sources import Guesses, Report, Source, say_nothing
 from groupnoise.io.tables import Table, read_table
 
 
@@ -93,6 +94,29 @@ def _drop_low_ratings(
         return table, 0
     kept: IntArray = np.flatnonzero(ratings >= min_rating)
     return table.take(kept), len(table) - len(kept)
+
+
+def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
+    """Return a table whose item cells of text are lists where they are written as lists.
+
+    All cells stand in brackets; or each user has one row, and most cells hold several words.
+    """
+    cells = table.frame[columns.item]
+    if cells.dtype != pl.String:
+        return table
+    text = cells.fill_null("").str.strip_chars()
+    if text.str.contains(r"^\[.*\]$").all():
+        inner = text.str.strip_chars("[]").str.replace_all(r"[\"']", "")
+        lists = inner.str.replace_all(r"\s*,\s*", ",").str.split(",")
+    else:
+        words = text.str.replace_all(r"[\s,;|]+", " ").str.split(" ")
+        n_lists = int((words.list.len() > 1).sum())
+        if 2 * n_lists <= len(table) or table.frame[columns.user].is_duplicated().any():
+            return table
+        lists = words
+    report(f"read the cells of {columns.item!r} as lists of items, oldest first")
+    lists = lists.list.eval(pl.element().filter(pl.element() != ""))
+    return replace(table, frame=table.frame.with_columns(lists.alias(columns.item)))
 
 
 def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
@@ -181,6 +205,7 @@ def read_clicks(
     columns = find_click_columns(
         table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
     )
+    table = with_lists(table, columns, guesses)
     order = order_of_dates(table, columns.time, date_order, guesses)
     rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     if len(rows.users) == 0:
@@ -327,6 +352,7 @@ def read_histories(
     columns = find_click_columns(
         table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
     )
+    table = with_lists(table, columns, guesses)
     if holds_lists(table, columns):
         return _histories_of_lists(table, columns)
     order = order_of_dates(table, columns.time, date_order, guesses)
@@ -337,6 +363,20 @@ def read_histories(
 def holds_lists(table: Table, columns: ClickColumns) -> bool:
     """Tell whether a table has one row per history, a list of items in each."""
     return isinstance(table.frame[columns.item].dtype, (pl.List, pl.Array))
+
+
+def is_log_of_rows(files: Source, columns: Mapping[str, Any]) -> bool:
+    """Tell whether a log can be read in blocks, one click in each row.
+
+    `columns`: names of columns and the form of the file, None where they are guessed.
+    """
+    if files.format not in BLOCK_FORMATS or files.format == "text":
+        return False
+    form = {name: columns.get(name) for name in ("separator", "header")}
+    head, _ = read_head(files, **form, report=say_nothing)
+    named = {name: columns.get(name) for name in ("user", "item", "time")}
+    found = find_click_columns(head.frame, head.origin, say_nothing, **named, rating=None)
+    return not holds_lists(with_lists(head, found, say_nothing), found)
 
 
 def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:

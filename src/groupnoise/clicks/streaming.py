@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from groupnoise.clicks.blocks import BLOCK_FORMATS, BYTES_PER_ROW, is_pairs
+from groupnoise.clicks.blocks import BYTES_PER_ROW, is_pairs
 from groupnoise.clicks.external_sort import (
     PROGRESS,
     ConversionState,
@@ -23,7 +23,7 @@ from groupnoise.clicks.external_sort import (
     write_runs,
 )
 from groupnoise.clicks.filters import REPEAT_RULES, keep_core
-from groupnoise.clicks.log import read_clicks
+from groupnoise.clicks.log import is_log_of_rows, read_clicks
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.exceptions import DataError
@@ -126,7 +126,9 @@ def convert_clicks(
     files = find_source(source, format=format, filesystem=filesystem)
     columns: dict[str, Any] = {"user": user, "item": item, "time": time, "rating": rating}
     layout: dict[str, Any] = {"separator": separator, "header": header}
-    if files.format not in BLOCK_FORMATS or (files.format == "text" and not is_pairs(files)):
+    given = {**columns, **layout}
+    in_blocks = is_pairs(files) if files.format == "text" else is_log_of_rows(files, given)
+    if not in_blocks:
         clicks = read_clicks(
             source, **columns, **layout, min_rating=min_rating, date_order=date_order,
             session_gap=session_gap, repeats=repeats, per_user=per_user, per_item=per_item,

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head
-from groupnoise.clicks.log import Histories, holds_lists, read_histories
+from groupnoise.clicks.log import Histories, is_log_of_rows, read_histories
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import find_click_columns, read_as_remembered
+from groupnoise.io.columns import read_as_remembered
 from groupnoise.io.data_folder import is_data_folder
 from groupnoise.io.files import (
     check_not_own_input,
@@ -29,7 +28,7 @@ from groupnoise.io.files import (
     new_folder,
     write_json,
 )
-from groupnoise.io.sources import Report, Source, find_source, say_nothing
+from groupnoise.io.sources import Report, find_source
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.recalled import CSV_HEADER, check_recall_format, join_parts, write_recalled
@@ -143,7 +142,7 @@ def _open_histories(
         return read_histories(source)
     files = find_source(source, format=columns.get("format"))
     n_bytes = sum(files.size_of(path)[0] for path in files.paths)
-    if n_bytes <= IN_MEMORY_BYTES or not _is_log_of_rows(files, columns):
+    if n_bytes <= IN_MEMORY_BYTES or not is_log_of_rows(files, columns):
         return read_histories(source, report=report, **columns)
     from groupnoise.clicks.streaming import convert_clicks
 
@@ -151,17 +150,6 @@ def _open_histories(
     if not is_data_folder(place):
         convert_clicks(source, place, report=report, **columns)
     return read_histories(place)
-
-
-def _is_log_of_rows(files: Source, columns: dict[str, Any]) -> bool:
-    """Tell whether a file can be read in blocks, one click in each row."""
-    if files.format not in BLOCK_FORMATS or files.format == "text":
-        return False
-    form = {name: columns.get(name) for name in ("separator", "header")}
-    head, _ = read_head(files, **form, report=say_nothing)
-    named = {name: columns.get(name) for name in ("user", "item", "time")}
-    found = find_click_columns(head.frame, head.origin, say_nothing, **named, rating=None)
-    return not holds_lists(head, found)
 
 
 def _answer_all(

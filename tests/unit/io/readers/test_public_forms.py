@@ -146,3 +146,28 @@ def test_arrays_that_tell_nothing_are_listed(tmp_path):
     np.savez(tmp_path / "arrays.npz", a=np.zeros(3), b=np.zeros(3))
     with pytest.raises(DataError, match="holds the arrays a, b, which do not tell what they are"):
         guess_setting(str(tmp_path / "arrays.npz"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'session,items\n1,"[3, 4, 5]"\n2,"[4, 5, 6]"\n',
+        "session,items\n1,\"['3', '4', '5']\"\n2,\"['4', '5', '6']\"\n",
+        "session,items\n1,3 4 5\n2,4 5 6\n",
+        "session;items\n1;3|4|5\n2;4|5|6\n",
+    ],
+)
+def test_lists_in_cells_of_text(tmp_path, content):
+    path = tmp_path / "sessions.csv"
+    path.write_text(content)
+    for found in (read_clicks(path), convert_clicks(path, tmp_path / "out")):
+        assert [found.item_ids[history].tolist() for history in found.histories] == [
+            [3, 4, 5],
+            [4, 5, 6],
+        ]
+
+
+def test_items_of_several_words_stay_items(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("user,item\n1,Star Wars\n1,The Matrix\n2,Star Wars\n")
+    assert read_clicks(path).item_ids.tolist() == ["Star Wars", "The Matrix"]
