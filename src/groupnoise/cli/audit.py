@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, counted_bars, reads_data
-from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -113,6 +112,7 @@ def audit(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
     how = _how(n_folds, model)
+    is_again = (output / "report.html").exists()
     with filling_folder(output) as staged:
         _write_tables(staged, issues, table_format)
         write_audit_page(
@@ -125,7 +125,7 @@ def audit(
         )
     if clean is not None:
         told, is_much = _write_clean(clean, found, issues, overwrite)
-    _show(issues, how, output)
+    _show(issues, how, output, is_again)
     if clean is not None:
         typer.echo(f"the cleaned copy is in {clean}; it lacks {told}")
         if is_much:
@@ -229,16 +229,17 @@ def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
     write_json(output / "summary.json", issues.summary())
 
 
-def _show(issues: GroupIssues, how: str, output: Path) -> None:
+def _show(issues: GroupIssues, how: str, output: Path, is_again: bool) -> None:
+    from groupnoise.audit.page import judged_in_words
+
     counts = issues.summary()
-    typer.echo(
-        f"{counted(counts['groups'], 'groups')}, {counted(counts['objects'], 'objects')}. {how}"
-    )
+    typer.echo(f"{judged_in_words(issues)} {how}")
     for kind in issues.kinds:
         typer.echo(f"{counts[kind.name]:>9}  {kind.title}")
     for user, why in _suspicious(issues):
         typer.echo(f"{'':>11}{user}: {why}")
-    typer.echo(f"tables and report.html are in {output}")
+    instead = "; they replace those of an earlier audit" if is_again else ""
+    typer.echo(f"tables and report.html are in {output}{instead}")
 
 
 def _suspicious(issues: GroupIssues) -> list[tuple[Any, str]]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 
 from groupnoise.audit import GroupIssues
 from groupnoise.audit.issues import ISSUE_KINDS
+from groupnoise.audit.page import judged_in_words
 from groupnoise.exceptions import ParameterError
 from groupnoise.io import answer_files as _tables
 
@@ -40,7 +42,7 @@ def test_a_list_holds_what_scores_above_its_threshold_worst_first(issues):
 
 
 def test_objects_never_chosen_are_listed_once_each(issues):
-    listed = issues.list_of("never_chosen")
+    listed = replace(issues, setting="pll").list_of("never_chosen")
     assert listed["object"].tolist() == [7, 5, 3, 1]
     assert listed["occurrences"].tolist() == [1, 1, 1, 1]
 
@@ -51,8 +53,18 @@ def test_the_summary_counts_every_list(issues):
         "objects": 8,
         "wrong_target": 3,
         "no_credible_object": 3,
-        "never_chosen": 4,
     }
+
+
+def test_bags_are_counted_as_bags_and_pairs_as_pairs(issues):
+    assert judged_in_words(issues) == "4 bags and 8 instances were judged."
+    issues.groups["source"][:] = [0, 0, 1, 2]  # the last bag has no label
+    assert judged_in_words(issues) == (
+        "3 bags (4 pairs of bag and label) and 6 instances were judged. 1 bag without a label was "
+        "not judged."
+    )
+    rows = replace(issues, setting="pll")
+    assert judged_in_words(rows) == "4 rows and 8 candidate labels were judged."
 
 
 def test_frames_speak_of_names_and_leave_a_missing_suggestion_empty(issues):
