@@ -114,7 +114,7 @@ def test_clicks_are_shown_with_titles_of_an_item_table(groupnoise, tmp_path):
         (["--clean", "taken"], "taken exists already"),
         (["--images", "picture"], "give it with --setting"),
         (["--items", "taken"], "--items needs --text or --images"),
-        (["--model", "nowhere"], "nowhere holds no manifest.json"),
+        (["--model", "nowhere"], "there is no folder nowhere; give"),
         (["-p", "epochs=3"], "did you mean 'max_epochs'?"),
     ],
 )

@@ -20,12 +20,12 @@ from groupnoise.core.arrays import (
     ragged_rows,
 )
 from groupnoise.core.checks import check_count
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.setting import Setting, setting_of, setting_of_model
+from groupnoise.io.setting import Setting, find_setting, setting_of, setting_of_model
 
 BLOCK_OBJECTS = 1 << 16
 """Objects judged at a time: what bounds the memory of an audit beside its result."""
-_ROW_WORDS = {"mil": "groups (bags)", "pll": "groups (rows)", "rs": "histories"}
 
 
 class AuditSource(Protocol):
@@ -160,8 +160,9 @@ def find_group_issues(
         check_count("n_folds", n_folds, least=2)
         if n_folds > len(source):
             raise ParameterError(
-                f"{n_folds} folds were asked for, but there are only {len(source)} "
-                f"{_ROW_WORDS[source.setting]}; ask for fewer with n_folds (--folds)."
+                f"{n_folds} folds are too many for "
+                f"{counted(len(source), find_setting(source.setting).units)}; ask for fewer with "
+                "n_folds (--folds), or give more."
             )
         judges = _cross_fitted(model, source, n_folds, random_state, on_progress)
     return GroupIssues.from_evidence(source, _collect(source, judges, on_progress))
@@ -201,8 +202,8 @@ def _folds(
         _, first, codes = np.unique(clusters, return_index=True, return_inverse=True)
         if len(first) < n_folds:
             raise DataError(
-                f"{n_folds} folds were asked for, but there are only {len(first)} patients; ask "
-                "for fewer with n_folds (--folds)."
+                f"{n_folds} folds are too many for {counted(len(first), 'patients')}; ask for "
+                "fewer with n_folds (--folds), or give more."
             )
         of_cluster: IntArray = _folds(strata[first], n_folds, random_state)
         return of_cluster[codes]

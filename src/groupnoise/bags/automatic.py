@@ -22,6 +22,7 @@ from groupnoise.bags.searching import search_members
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration
+from groupnoise.core.words import counted
 from groupnoise.decisions.halving import standard_error
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Decisions, Trial
@@ -115,7 +116,7 @@ def decide_members(
         taken = [(options[0], 1.0)]
         why = "The stated default was taken without a trial."
         lacking = (
-            f"{len(bags)} bags are"
+            f"{counted(len(bags), 'bags')} {'is' if len(bags) == 1 else 'are'}"
             if len(search.bags) < MIN_BAGS
             else "classes with two bags or more are"
         )

@@ -123,7 +123,10 @@ def read_bag_labels(
     if groups is not None and len(indicator) == len(groups) != n_bags:
         indicator = _once_per_bag(indicator, np.asarray(groups))
     if len(indicator) != n_bags:
-        raise DataError(f"{n_bags} bags came with {len(indicator)} labels; give one per bag.")
+        raise DataError(
+            f"{counted(n_bags, 'bags')} came with {counted(len(indicator), 'labels')}; give one "
+            "per bag."
+        )
     return indicator, found
 
 

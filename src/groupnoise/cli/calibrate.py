@@ -76,7 +76,8 @@ def calibrate(
     for trial in fitted.calibration_trials_:
         typer.echo(str(trial))
     changed = [
-        f"{sum(one != other for one, other in zip(then, now, strict=True))} of {len(now)} {units}"
+        f"{sum(one != other for one, other in zip(then, now, strict=True))} of "
+        f"{counted(len(now), units)}"
         for (units, then), now in zip(
             before.items(), _labels_answered(found, fitted, dataset).values(), strict=True
         )

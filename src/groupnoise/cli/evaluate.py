@@ -263,8 +263,9 @@ def _warn_of_learned(model: Path, trained_on: int | None, found: Found, result: 
     """Say loudly that a model is asked for what it was taught."""
     if trained_on:
         typer.echo(
-            f"warning: {model} learned from {trained_on} of the {result.counts['groups']} "
-            f"{found.setting.units} that are scored, so these figures flatter it.",
+            f"warning: {model} learned from {trained_on} of the "
+            f"{counted(result.counts['groups'], found.setting.units)} scored, so these figures "
+            "flatter it.",
             err=True,
         )
 
@@ -287,8 +288,8 @@ def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any
     n_seen = record.n_among(setting, scored)
     if n_seen:
         typer.echo(
-            f"warning: {model} was calibrated by {n_seen} of the {result.counts['groups']} {units} "
-            f"that are scored, so {flattered}",
+            f"warning: {model} was calibrated by {n_seen} of the "
+            f"{counted(result.counts['groups'], units)} scored, so {flattered}",
             err=True,
         )
 

@@ -152,15 +152,26 @@ def find_model_and_data(
         )
     has_names = hasattr(fitted, "feature_names_in_")
     names: Any = fitted.feature_names_in_.tolist() if has_names else None
-    found = find_data(
-        name,
-        options,
-        expected=own,
-        remembered={} if record is None else record.options,
-        feature_names=names,
-        labels_needed=needs_labels,
-        **own.reader_options(fitted),
-    )
+    remembered = {} if record is None else record.options
+    try:
+        found = find_data(
+            name,
+            options,
+            expected=own,
+            remembered=remembered,
+            feature_names=names,
+            labels_needed=needs_labels,
+            **own.reader_options(fitted),
+        )
+    except MissingColumnError as error:
+        learned = remembered.get(error.part)
+        if error.part in options.columns or not isinstance(learned, str):
+            raise
+        raise MissingColumnError(
+            f"{model} is of {own.units} and learned the {error.part} {learned!r}; {error}",
+            error.part,
+            error.columns,
+        ) from None
     if found.setting is not own:
         raise DataError(
             f"{model} was trained on {own.name} data, but {found.setting.name} data was given."

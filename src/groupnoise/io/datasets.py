@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -20,6 +21,9 @@ from groupnoise.core.arrays import (
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
+
+BETWEEN = ": "
+"""What stands between a column of text and a word of it in the name of a feature."""
 
 
 @dataclass(frozen=True)
@@ -293,14 +297,32 @@ def select_features(dataset: Any, names: Sequence[str]) -> Any:
 
 def check_no_missing_features(origin: str, requested: Sequence[str], there: Sequence[str]) -> None:
     """Refuse data without some of the features that a model learned from."""
-    missing = [repr(name) for name in requested if name not in there]
+    gone = [name for name in requested if name not in there]
+    columns = _columns_of_words(gone, requested)
+    learned = {columns.get(name, repr(name)) for name in requested}
+    missing = list(dict.fromkeys(columns.get(name, repr(name)) for name in gone))
+    if missing and len(learned) == 1:
+        raise DataError(f"{origin} lacks the column that the model learned from: {missing[0]}.")
     if missing:
         shown = ", ".join(missing[:12])
         more = "" if len(missing) <= 12 else f" and {len(missing) - 12} more"
         raise DataError(
-            f"{origin} lacks {len(missing)} of the {len(requested)} columns that the model learned "
+            f"{origin} lacks {len(missing)} of the {len(learned)} columns that the model learned "
             f"from: {shown}{more}."
         )
+
+
+def _columns_of_words(gone: Sequence[str], requested: Sequence[str]) -> dict[str, str]:
+    """Return what to call features that are words of a column of text, which is gone as a whole."""
+    of_all, of_gone = (
+        Counter(name.rpartition(BETWEEN)[0] for name in names) for names in (requested, gone)
+    )
+    columns = {name: name.rpartition(BETWEEN)[0] for name in gone}
+    return {
+        name: f"{column!r} (text)"
+        for name, column in columns.items()
+        if column and of_gone[column] == of_all[column] > 1
+    }
 
 
 def _picked(n_rows: int, rows: ArrayLike) -> IntArray:

@@ -12,7 +12,7 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns, written_columns
-from groupnoise.io.datasets import check_no_missing_features
+from groupnoise.io.datasets import BETWEEN, check_no_missing_features
 from groupnoise.io.memberships import is_bracketed
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
@@ -35,7 +35,6 @@ MIN_TEXT_WORDS = 3.0
 MAX_CATEGORIES = 50
 """Different cells up to which a column of words names categories."""
 TOKEN = r"(?u)\b\w+\b"
-BETWEEN = ": "
 
 
 class NoFeaturesError(DataError):

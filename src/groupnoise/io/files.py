@@ -306,9 +306,10 @@ def checked_manifest(
     try:
         manifest: dict[str, Any] = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
-        raise missing(
-            f"{path.parent} holds no {path.name}; give the folder that {writer} wrote."
-        ) from None
+        lacking = f"{path.parent} holds no {path.name}"
+        if not path.parent.exists():
+            lacking = f"there is no folder {path.parent}"
+        raise missing(f"{lacking}; give the folder that {writer} wrote.") from None
     except (OSError, ValueError) as reason:
         raise error(f"{path} cannot be read as JSON ({reason}); {remedy}.") from None
     found = manifest.get("format") if isinstance(manifest, dict) else None

@@ -143,6 +143,8 @@ def test_pickled_arrays_are_never_loaded(folder):
 
 def test_a_folder_without_manifest_is_named(tmp_path):
     with pytest.raises(ModelFileError, match=r"holds no manifest\.json"):
+        read_manifest(tmp_path)
+    with pytest.raises(ModelFileError, match=r"there is no folder .*nowhere"):
         read_manifest(tmp_path / "nowhere")
 
 
