@@ -63,11 +63,12 @@ def info(
     about = "" if record is None else f" of {ABOUT.get(record.setting, record.setting)}"
     typer.echo(f"{model}: {kind}{about}{_answers(model, manifest)}")
     n_updates = _show_trainings(record, show_all)
-    size = weights.stat().st_size / 1e6 if weights.is_file() else 0.0
+    has_weights = weights.is_file()
+    size = f"{weights.stat().st_size / 1e6:.1f} MB" if has_weights else "which is missing"
     epochs = f"; {counted(len(history), 'epochs')}" if history else ""
     version = manifest.get("groupnoise_version")
     by = f"; groupnoise {version}" if version else ""
-    typer.echo(f"weights: {weights.name}, {size:.1f} MB{epochs}{by}")
+    typer.echo(f"weights: {weights.name}, {size}{epochs}{by}")
     fitted = _part(model, manifest, "fitted", dict)
     n_groups = fitted.get("calibration_groups")
     if n_groups:

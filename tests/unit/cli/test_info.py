@@ -41,6 +41,13 @@ def test_a_whole_model_is_described(model, capsys):
     assert "not recorded: it was saved from Python" in said
 
 
+def test_weights_that_are_missing_are_said_to_be(model, capsys):
+    for weights in model.glob("*.safetensors"):
+        weights.unlink()
+    info(model)
+    assert ".safetensors, which is missing" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["parameters", "history", "trade_off"])
 def test_what_a_rival_leaves_out_is_empty(model, name, capsys):
     alter(model, name, None)
