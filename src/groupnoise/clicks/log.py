@@ -106,15 +106,15 @@ def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
     if cells.dtype != pl.String:
         return table
     text = cells.fill_null("").str.strip_chars()
-    if text.str.contains(r"^\[.*\]$").all():
+    if text.head(1).str.starts_with("[").all() and text.str.contains(r"^\[.*\]$").all():
         inner = text.str.strip_chars("[]").str.replace_all(r"[\"']", "")
         lists = inner.str.replace_all(r"\s*,\s*", ",").str.split(",")
+    elif table.frame[columns.user].is_duplicated().any():  # a row per click
+        return table
     else:
-        words = text.str.replace_all(r"[\s,;|]+", " ").str.split(" ")
-        n_lists = int((words.list.len() > 1).sum())
-        if 2 * n_lists <= len(table) or table.frame[columns.user].is_duplicated().any():
+        lists = text.str.replace_all(r"[\s,;|]+", " ").str.split(" ")
+        if 2 * int((lists.list.len() > 1).sum()) <= len(table):
             return table
-        lists = words
     report(f"read the cells of {columns.item!r} as lists of items, oldest first")
     lists = lists.list.eval(pl.element().filter(pl.element() != ""))
     return replace(table, frame=table.frame.with_columns(lists.alias(columns.item)))
