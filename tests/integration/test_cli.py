@@ -115,8 +115,8 @@ def test_a_file_of_ones_own_is_fitted_and_its_labels_come_back(tmp_path):
             "max-matching, max-matching-mipl, instance-lr, milr",
         ),
         (["fit", "shop", "-o", "x", "--method", "popularity", "--paper"], "--paper"),
-        (["evaluate", "nowhere", "shop"], "manifest.json"),
-        (["info", "nowhere"], "manifest.json"),
+        (["evaluate", "nowhere", "shop"], "there is no folder nowhere"),
+        (["info", "nowhere"], "there is no folder nowhere"),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(words, helpful, tmp_path, monkeypatch):
