@@ -22,11 +22,12 @@ def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
 
 faults()
+outside = faults()
 with keeping_freed_memory():
     with keeping_freed_memory():
         faults()
     inside, held = faults(), resident()
-print(inside, held - resident())
+print(outside, inside, held - resident())
 """
 
 
@@ -35,8 +36,9 @@ def test_large_tensors_reuse_their_memory_inside_and_none_is_held_after():
     done = subprocess.run(
         [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True
     )
-    n_faults, given_back = map(int, done.stdout.split())
-    assert n_faults < 1000  # 64 MB have 16 384 pages
+    outside, inside, given_back = map(int, done.stdout.split())
+    # 64 MB have 16 384 pages; a kernel that takes idle ones back may cost one round of eight.
+    assert inside < max(1000, outside / 4)
     assert given_back > 50
 
 
