@@ -204,11 +204,12 @@ def _head_lines(files: Source) -> list[bytes]:
 
 
 def _holds_text(files: Source) -> bool:
+    head = b"\n".join(_head_lines(files))
     try:
-        b"\n".join(_head_lines(files)).decode("utf-8-sig")
+        head.decode("utf-8-sig")
     except UnicodeDecodeError:
         return False
-    return not any(b"\x00" in line for line in _head_lines(files))
+    return b"\x00" not in head
 
 
 def _told_by_lines(files: Source) -> Source:
