@@ -67,11 +67,13 @@ def test_items_are_added_and_removed(shop: Path, tmp_path: Path) -> None:
     run("export", shop / "model", "--output", artifact, "--items", shop / "items.csv")
     new = tmp_path / "new.csv"
     new.write_text("item,category,title\ni50,tools|shop,Chisel\n")
-    assert run("items", "add", artifact, new).splitlines()[-1].startswith("26 items, version")
+    said = run("items", "add", artifact, new).splitlines()[-1]
+    assert said.startswith("added 1 item: 26 items, version")
     assert "i50\t0\tChisel\ttools|shop" in run("items", "list", artifact)
     gone = tmp_path / "gone.txt"
     gone.write_text("i50\ni3\n")
-    run("items", "remove", artifact, "i1", "--file", gone)
+    said = run("items", "remove", artifact, "i1", "--file", gone)
+    assert said.startswith("removed 3 items: 23 items, version")
     assert len(open_artifact(artifact).items) == 23
 
 
@@ -174,3 +176,40 @@ def test_a_table_that_describes_no_item_of_the_log_names_what_may_be_ids(tmp_pat
             *("--item", "artikel", "--time", "zeit", "-o", tmp_path / "again"),
             *("--items", tmp_path / "items.csv", *QUICK),
         )
+
+
+def test_new_items_are_shown_as_those_that_export_was_told_of(shop: Path, tmp_path: Path) -> None:
+    own, new = tmp_path / "own.csv", tmp_path / "new.csv"
+    table = (shop / "items.csv").read_text()
+    own.write_text(table.replace("item,category,title", "item,category,label"))
+    new.write_text("item,title,category,label\ni50,,tools|shop,Chisel\n")
+    artifact = tmp_path / "artifact"
+    run("export", shop / "model", "-o", artifact, "--items", own, "--title", "label")
+    run("items", "add", artifact, new)
+    assert "i50\t0\tChisel\ttools|shop" in run("items", "list", artifact)
+    new.write_text("item,title,category,label,what\ni51,,tools|shop,,Saw\n")
+    run("items", "add", artifact, new, "--title", "what")
+    assert "i51\t0\tSaw\ttools|shop" in run("items", "list", artifact)
+
+
+def test_titles_and_categories_may_have_german_names(shop: Path, tmp_path: Path) -> None:
+    table = (shop / "items.csv").read_text()
+    items = tmp_path / "artikel.csv"
+    items.write_text(table.replace("item,category,title", "item,Kategorie,Titel"))
+    run("export", shop / "model", "-o", tmp_path / "artifact", "--items", items)
+    assert "i99\t0\tKettle\ttea|shop" in run("items", "list", tmp_path / "artifact")
+
+
+@pytest.mark.parametrize("kind", ["artifact", "registry"])
+def test_an_export_says_which_added_items_it_drops(shop: Path, tmp_path: Path, kind: str) -> None:
+    place, new = tmp_path / kind, tmp_path / "new.csv"
+    new.write_text("item,category,title\ni50,tools|shop,Chisel\n")
+    run("export", shop / "model", "-o", place, *(("--registry",) if kind == "registry" else ()))
+    if kind == "registry":
+        run("versions", "promote", place)
+    run("items", "add", place, new)
+    said = run("export", shop / "model", "-o", place)
+    assert "1 item added to the artifact there, such as 'i50', is not in this one" in said
+    assert f"run `groupnoise items add {place} new.csv` again" in said
+    if kind == "artifact":
+        assert "added" not in run("export", shop / "model", "-o", place)

@@ -198,15 +198,28 @@ def add(
     item: Annotated[
         str | None, typer.Option(help="Column of item ids; guessed if not given.")
     ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Column of titles; as `export` was told, or guessed.")
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option(help="Column of categories; as `export` was told, or guessed.")
+    ] = None,
 ) -> None:
     """Add items that nobody clicked yet, placed by their features; the next reload serves them."""
     from groupnoise.recall.item_changes import add_items
 
     with _changing(artifact) as folder:
+        n_before = _count(folder)
         version = add_items(
-            folder, items, item=item, report=partial(typer.echo, err=True), **options.form
+            folder,
+            items,
+            item=item,
+            title=title,
+            category=category,
+            report=partial(typer.echo, err=True),
+            **options.form,
         )
-    _say(artifact, version)
+    _say(artifact, version, n_before)
 
 
 @items_app.command("remove")
@@ -225,8 +238,9 @@ def remove(
     if not asked:
         raise DataError("name the items to remove, or a file of them with --file.")
     with _changing(artifact) as folder:
+        n_before = _count(folder)
         version = remove_items(folder, asked)
-    _say(artifact, version)
+    _say(artifact, version, n_before)
 
 
 @contextmanager
@@ -253,9 +267,16 @@ def _changing(artifact: Path) -> Iterator[Path]:
     registry.promote(version)
 
 
-def _say(artifact: Path, version: str) -> None:
+def _count(artifact: Path) -> int:
     from groupnoise.recall.artifact import open_artifact
 
+    return len(open_artifact(artifact).items)
+
+
+def _say(artifact: Path, version: str, n_before: int) -> None:
+    n_items = _count(artifact)
+    done = "added" if n_items > n_before else "removed"
     typer.echo(
-        f"{counted(len(open_artifact(artifact).items), 'items')}, version {version}, in {artifact}"
+        f"{done} {counted(abs(n_items - n_before), 'items')}: {counted(n_items, 'items')}, version "
+        f"{version}, in {artifact}"
     )

@@ -14,7 +14,7 @@ import typer
 
 from groupnoise.cli.options import DataOptions, reads_histories
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, ModelFileError, ParameterError
+from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
 
 @reads_histories
@@ -154,6 +154,8 @@ def export(
             header=header,
             report=partial(typer.echo, err=True),
         )
+        told = {"title": title, "category": category}
+        training["item_columns"] = {part: name for part, name in told.items() if name is not None}
     write = partial(
         fitted.export,
         titles=titles,
@@ -169,6 +171,7 @@ def export(
             write(place)
             _write_elsewhere(Path(place), output, to, scope)
         return
+    lost = _about_lost_items(output, fitted)
     with _destination(output, registry) as folder:
         write(folder)
         if spec is not None:
@@ -184,6 +187,19 @@ def export(
         f"version {written.version}, in {output}"
         + (", in place of the artifact there" if is_replaced else "")
     )
+    if lost is not None:
+        typer.echo(lost, err=True)
+
+
+def _about_lost_items(output: Path, fitted: Any) -> str | None:
+    """Say which items were added to what is there now, and how to add them to its successor."""
+    from groupnoise.recall.item_changes import about_lost_items
+
+    try:
+        before = _artifact_in(output)
+        return None if before is None else about_lost_items(before, fitted.items_, output)
+    except GroupNoiseError:  # nothing is promoted, or what is there is damaged
+        return None
 
 
 @contextmanager

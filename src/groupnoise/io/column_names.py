@@ -20,10 +20,13 @@ USUAL_NAMES = {
         "created_at", "clicked_at", "viewed_at", "t_dat",
     ),
     "rating": ("rating", "overall", "score", "stars"),
-    "title": ("title", "name", "item_name", "product_name", "movie_title", "item_title"),
+    "title": (
+        "title", "name", "item_name", "product_name", "movie_title", "item_title", "titel",
+        "bezeichnung", "artikelname", "produktname", "titre", "titolo", "titulo",
+    ),
     "category": (
         "category", "categories", "genre", "genres", "main_category", "category_name",
-        "department",
+        "department", "kategorie", "kategorien", "warengruppe", "categorie", "categoria",
     ),
     "group": (
         "bag", "bag_id", "bagid", "bags", "group", "group_id", "groupid", "groups", "image_id",

@@ -206,7 +206,19 @@ def log_columns(manifest: Any) -> dict[str, str]:
 
     `manifest`: of any artifact, so that a part of it may be anything.
     """
-    for part in ("training", "data", "columns"):
+    return _names_under(manifest, "training", "data", "columns")
+
+
+def item_columns(manifest: Any) -> dict[str, str]:
+    """Return the columns of titles and categories that an artifact was told when it was written.
+
+    `manifest`: of any artifact, as in :func:`log_columns`.
+    """
+    return _names_under(manifest, "training", "item_columns")
+
+
+def _names_under(manifest: Any, *path: str) -> dict[str, str]:
+    for part in path:
         manifest = manifest.get(part) if isinstance(manifest, dict) else None
     known = manifest if isinstance(manifest, dict) else {}
     return {part: name for part, name in known.items() if isinstance(name, str)}

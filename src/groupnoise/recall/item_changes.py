@@ -19,10 +19,17 @@ from groupnoise.clicks.like_items import PREFIX
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.array_folder import read_folder, write_folder
 from groupnoise.io.sources import Report
-from groupnoise.recall.artifact import log_columns, sound_artifact, stored_vectors
+from groupnoise.recall.artifact import (
+    item_columns,
+    log_columns,
+    open_artifact,
+    sound_artifact,
+    stored_vectors,
+)
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
 from groupnoise.recall.items import ATTRIBUTE_SIGN, ItemTable, pack_items
@@ -33,6 +40,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 USUAL_RECALL = 0.95
 """What an index that is built anew must find, if the old one did not find less."""
+ADDED = "items_added"
+"""Under which a manifest names the tables whose items were added to the artifact."""
 
 
 def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
@@ -78,13 +87,22 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
     return _written(folder, manifest, {**arrays, **changed}, len(kept))
 
 
-def add_items(folder: Path | str, source: Any, *, report: Report | None = None, **form: Any) -> str:
+def add_items(
+    folder: Path | str,
+    source: Any,
+    *,
+    title: str | None = None,
+    category: str | None = None,
+    report: Report | None = None,
+    **form: Any,
+) -> str:
     """Add items to an artifact by what a table says of them; return its new version.
 
     `folder`: an artifact of a model fitted with features of items; replaced atomically. `source`:
-    one row per new item, with the columns that the model was fitted with. `report`: told of each
-    guess, one sentence at a time. `form`: `item`, `format`, `separator`, `header`, as
-    :func:`groupnoise.clicks.item_table.read_item_rows` takes them. Raises DataError if an item is
+    one row per new item, with the columns that the model was fitted with. `title`, `category`: the
+    columns of titles and categories; by default those that `groupnoise export` was told, or with a
+    usual name. `report`: told of each guess, one sentence at a time. `form`: `item`, `format`,
+    `separator`, `header`, as :func:`groupnoise.clicks.item_table.read_item_rows` takes them. Raises DataError if an item is
     there already or occurs twice, a column is missing, or the artifact has learned nothing from
     features.
     """
@@ -107,7 +125,13 @@ def add_items(folder: Path | str, source: Any, *, report: Report | None = None, 
         **form,
     )
     ids = _new_ids(items, rows, folder)
-    changed = _described(manifest, arrays, items, every, ids, rows)
+    told = item_columns(manifest)
+    described_by = {
+        part: given or (told.get(part) if told.get(part) in rows.columns.columns else None)
+        for part, given in (("title", title), ("category", category))
+    }
+    changed = _described(manifest, arrays, items, every, ids, rows, **described_by)
+    manifest[ADDED] = [*added_from(manifest), Path(rows.origin).name]
     vectors = stored_vectors(manifest, arrays)
     described = features.vectors(
         rows.columns,
@@ -125,6 +149,34 @@ def add_items(folder: Path | str, source: Any, *, report: Report | None = None, 
         vectors.rule,
     )
     return _written(folder, manifest, {**arrays, **changed}, len(items) + len(ids))
+
+
+def added_from(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the names of the tables whose items were added to an artifact."""
+    tables = manifest.get(ADDED)
+    return [each for each in tables if isinstance(each, str)] if isinstance(tables, list) else []
+
+
+def about_lost_items(before: Path, items: NDArray[Any], place: Path) -> str | None:
+    """Say which added items of an artifact its successor lacks, and how to add them; or None.
+
+    `before`: the artifact. `items`: ids that the successor knows. `place`: where it is written.
+    """
+    earlier = open_artifact(before)
+    tables = added_from(earlier.manifest)
+    if not tables:
+        return None
+    known = {str(each) for each in items.tolist()}
+    never_clicked = np.flatnonzero(earlier.items.popularity == 0)
+    lost = [each for each in earlier.items.ids_of(never_clicked) if str(each) not in known]
+    if not lost:
+        return None
+    commands = [f"`groupnoise items add {place} {table}`" for table in dict.fromkeys(tables)]
+    return (
+        f"{counted(len(lost), 'items')} added to the artifact there, such as {lost[0]!r}, "
+        f"{'is' if len(lost) == 1 else 'are'} not in this one, whose model does not know them: "
+        f"run {' and '.join(commands)} again."
+    )
 
 
 def _opened(folder: Path | str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], ItemTable]:
@@ -159,6 +211,7 @@ def _described(
     kept: IntArray,
     ids: Sequence[Any] = (),
     rows: ItemRows | None = None,
+    **columns: str | None,
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of ids, popularity, titles and categories of items kept and new."""
     positions = kept.tolist()
@@ -171,7 +224,7 @@ def _described(
             if ATTRIBUTE_SIGN in name
         }
         known = [name for name in rows.columns.columns if name in attributes]
-        found = read_items(table, np.array(rows.ids), item="item", attributes=known)
+        found = read_items(table, np.array(rows.ids), item="item", attributes=known, **columns)
         new_titles = found.titles
         new_categories = found.categories or [[NO_CATEGORY] for _ in ids]
     titles = categories = None
