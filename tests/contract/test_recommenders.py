@@ -261,7 +261,8 @@ def test_a_frame_of_clicks_is_learned_and_answered_as_its_histories_are(library,
     answered = by_log.recommend(log, top=3)
     assert type(answered) is type(log)
     found = pl.DataFrame(answered)
-    assert found.columns == ["visitor_id", "sku", "rank", "score"]
+    assert found.columns == ["visitor_id", "sku", "rank", "score", "source"]
+    assert set(found["source"]) == {"history"}
     is_there = scores[::-1] > -np.inf
     users, places = np.nonzero(is_there)
     assert found["visitor_id"].to_list() == [f"u{len(histories) - 1 - user:03}" for user in users]
@@ -284,6 +285,15 @@ def test_a_frame_of_lists_is_answered_in_the_order_of_its_rows(histories):
     assert answered["user"].unique(maintain_order=True).to_list() == ["z", "a", "m"]
     ids, _ = model.recommend(asked["items"].to_list(), top=2)
     assert answered["items"].to_list() == ids.ravel().tolist()
+
+
+def test_a_frame_says_what_popularity_answers_and_warns_where_no_item_is_known(histories):
+    model = ItemCFRecommender().fit(histories)
+    asked = pl.DataFrame({"user": ["z", "a"], "items": [[1, 2], [99, 98]]})
+    answered = model.recommend(asked, top=1)
+    assert answered["source"].to_list() == ["history", "popularity"]
+    with pytest.warns(UserWarning, match="none of the 2 items of these clicks, such as 98; its"):
+        model.recommend(asked[1:], top=1)
 
 
 @every_recommender

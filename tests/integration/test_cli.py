@@ -79,7 +79,7 @@ def test_predictions_become_a_table_of_any_form(models, tmp_path):
     groupnoise("predict", models / "rs", "shop", "-o", tmp_path / "r.parquet", "--top", 3)
     polars = pytest.importorskip("polars")
     table = polars.read_parquet(tmp_path / "r.parquet")
-    assert table.columns == ["user", "rank", "item", "score"]
+    assert table.columns == ["user", "rank", "item", "score", "source"]
     assert len(table) == 3 * 2000
 
 

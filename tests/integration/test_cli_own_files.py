@@ -236,3 +236,22 @@ def test_places_that_a_small_catalogue_cannot_fill_are_left_out(groupnoise, tmp_
     assert ranks == {"u0": [1, 2], "u1": [1, 2, 3], "u2": [1, 2, 3, 4]}
     assert "items the model does not know: 3; " in said.err
     assert "answered by popularity: 1" in said.err
+    sources = {answer["user"]: answer["source"] for answer in answers}
+    assert sources == {"u0": "history", "u1": "history", "u2": "popularity"}
+
+
+def test_a_log_of_other_items_is_refused_and_one_of_every_item_says_why_it_gets_none(
+    groupnoise, tmp_path
+):
+    write_clicks(tmp_path / "clicks.csv", ["abc", "bcd", "cda", "dab"] * 5)
+    quick = ["-p", "max_epochs=1", "-p", "dim=4", "--validation", 0]
+    groupnoise("fit", "clicks.csv", "--setting", "rs", "-o", "model", "-q", *quick)
+    words = ("predict", "model", "new.csv", "-o", "answers.csv")
+    write_clicks(tmp_path / "new.csv", ["xyz"])
+    said = groupnoise(*words, code=2)
+    assert "knows none of the 3 items of these clicks, such as 'x'; its own are" in said.err
+    write_clicks(tmp_path / "new.csv", ["abcd"])
+    assert "1 history got no item: every item was seen; --no-excl" in groupnoise(*words).err
+    said = groupnoise(*words, "--no-exclude-seen")
+    assert "4 rows written" in said.out
+    assert "got no item" not in said.err

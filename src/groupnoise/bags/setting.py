@@ -129,7 +129,9 @@ class BagSetting(Setting[BagDataset]):
         """Measure by bag, and by instance where the truth is known."""
         return evaluate_bags(fitted, dataset if rows is None else subset_bags(dataset, rows))
 
-    def answer(self, fitted: Any, dataset: BagDataset, *, top: int = 10) -> Answers:
+    def answer(
+        self, fitted: Any, dataset: BagDataset, *, top: int = 10, exclude_seen: bool = True
+    ) -> Answers:
         """Return a label for each instance, in the order of the source.
 
         An instance that is likelier of no class than of any has the label "background".

@@ -107,7 +107,9 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         """Measure by the candidates, and by the truth where it is known."""
         return evaluate_candidates(fitted, dataset if rows is None else subset_rows(dataset, rows))
 
-    def answer(self, fitted: Any, dataset: PartialLabelDataset, *, top: int = 10) -> Answers:
+    def answer(
+        self, fitted: Any, dataset: PartialLabelDataset, *, top: int = 10, exclude_seen: bool = True
+    ) -> Answers:
         """Return a label for each row, and the best of its candidates where it has some."""
         probabilities = fitted.predict_proba(dataset.features)
         best = probabilities.argmax(axis=1)

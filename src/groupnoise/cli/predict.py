@@ -43,6 +43,9 @@ def predict(
         typer.Option(help="mil: write a file per bag with coordinates: csv, h5 or geojson."),
     ] = None,
     top: Annotated[int, typer.Option(help="rs: how many items to recommend.")] = 10,
+    exclude_seen: Annotated[
+        bool, typer.Option(help="rs: leave out the items of the history itself.")
+    ] = True,
 ) -> None:
     """Answer about single objects: a label per instance or row, the next items per history.
 
@@ -72,7 +75,7 @@ def predict(
             f"--keep goes with answers about rows; those about {found.setting.units} are of none."
         )
     kept = _columns_to_keep(found, keep or []) if found.setting.answers_rows else {}
-    answers = found.setting.answer(fitted, found.dataset, top=top)
+    answers = found.setting.answer(fitted, found.dataset, top=top, exclude_seen=exclude_seen)
     for note in answers.notes:
         typer.echo(note, err=True)
     columns = answers.columns

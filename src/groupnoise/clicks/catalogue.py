@@ -59,6 +59,11 @@ class IndexedHistories(NamedTuple):
         """The history each item belongs to, shape (n_clicks,)."""
         return np.repeat(np.arange(len(self.n_unknown)), np.diff(self.offsets))
 
+    @property
+    def sources(self) -> NDArray[Any]:
+        """What answers each history: "history", or "popularity" where no item of it is known."""
+        return np.where(np.diff(self.offsets) > 0, "history", "popularity")
+
 
 class Catalogue:
     """A two-way table between item ids and indices from 0.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from groupnoise.core.words import counted
 from groupnoise.io.datasets import ClickDataset
 
 MAX_SHARE, MIN_USERS = 0.2, 20
@@ -33,3 +36,17 @@ def oddities_of(clicks: ClickDataset) -> Iterator[str]:
                 "the items of each user stand in the order of their ids, which is hardly the order "
                 "of the clicks; without a column of times what was clicked last is not known"
             )
+
+
+def about_foreign_items(asked: NDArray[Any], known: NDArray[Any]) -> str:
+    """Say that a model knows none of the items of a log.
+
+    `asked`: the items of the log. `known`: those of the model.
+
+    >>> about_foreign_items(np.array(["a", "b"]), np.array(["x"]))
+    "the model knows none of the 2 items of these clicks, such as 'a'; its own are such as 'x'."
+    """
+    return (
+        f"the model knows none of the {counted(len(asked), 'items')} of these clicks, such as "
+        f"{asked[0].item()!r}; its own are such as {known[0].item()!r}."
+    )

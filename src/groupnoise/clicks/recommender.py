@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from groupnoise.clicks.catalogue import (
     histories_of,
     top_k,
 )
+from groupnoise.clicks.oddities import about_foreign_items
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
@@ -130,8 +132,10 @@ class Recommender(BaseEstimator):
         scores : ndarray of shape (n_histories, min(top, n_items_))
         frame : frame of the library of `histories`
             Instead of both where `histories` is a frame: a row for each item, with the columns of
-            the user and of the item as the log calls them, `rank` from 1 and `score`. Users come in
-            the order of their first rows, and places that cannot be filled have no row.
+            the user and of the item as the log calls them, `rank` from 1, `score`, and `source`:
+            "history", or "popularity" where no item of a history is known and the score is a count
+            of clicks. Users come in the order of their first rows, and places that cannot be filled
+            have no row. A log of which no item is known is warned of.
         """
         check_is_fitted(self)
         check_count("top", top)
@@ -147,9 +151,19 @@ class Recommender(BaseEstimator):
             best[rows], values[rows] = top_k(block, top, seen if exclude_seen else None)
         if log is None:
             return self.catalogue_.ids_at(best), values
-        return self._as_frame(histories, log, best, values)
+        if not len(indexed.items):
+            about = about_foreign_items(log.item_ids, self.items_)
+            warnings.warn(f"answered by popularity: {about}", UserWarning, stacklevel=2)
+        return self._as_frame(histories, log, best, values, indexed.sources)
 
-    def _as_frame(self, frame: Any, log: ClickDataset, best: IntArray, values: FloatArray) -> Any:
+    def _as_frame(
+        self,
+        frame: Any,
+        log: ClickDataset,
+        best: IntArray,
+        values: FloatArray,
+        sources: NDArray[Any],
+    ) -> Any:
         """Return answers to the users of a frame as a frame of the same library."""
         from groupnoise.io.tables import frame_like  # which loads polars
 
@@ -160,6 +174,7 @@ class Recommender(BaseEstimator):
             called["item"]: self.items_[best[users, ranks]],
             "rank": ranks + 1,
             "score": values[users, ranks],
+            "source": sources[users],
         }
         return frame_like(frame, columns)
 

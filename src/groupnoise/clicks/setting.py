@@ -15,6 +15,7 @@ from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
 from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
+from groupnoise.clicks.oddities import about_foreign_items
 from groupnoise.clicks.splits import LEAST_CLICKS
 from groupnoise.core.arrays import BoolArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -144,11 +145,19 @@ class ClickSetting(Setting[ClickDataset]):
         """Return what trains, what validates and what is asked for."""
         return split_histories(dataset, protocol)
 
-    def answer(self, fitted: Any, dataset: ClickDataset, *, top: int = 10) -> Answers:
-        """Return the best items for each history, unless the catalogue is smaller."""
+    def answer(
+        self, fitted: Any, dataset: ClickDataset, *, top: int = 10, exclude_seen: bool = True
+    ) -> Answers:
+        """Return the best items for each history, unless the catalogue is smaller.
+
+        Raises DataError if the model knows no item of the data.
+        """
         item_ids = fitted.catalogue_.as_read(dataset.item_ids)
         histories = [item_ids[history] for history in dataset.histories]
-        ids, scores = fitted.recommend(histories, top=top)
+        indexed = fitted.catalogue_.index(histories)
+        if not len(indexed.items):
+            raise DataError(about_foreign_items(dataset.item_ids, fitted.items_))
+        ids, scores = fitted.recommend(histories, top=top, exclude_seen=exclude_seen)
         is_there = scores > -np.inf  # a small catalogue cannot fill every position
         users, positions = np.nonzero(is_there)
         columns = {
@@ -156,8 +165,15 @@ class ClickSetting(Setting[ClickDataset]):
             "rank": (positions + 1).tolist(),
             "item": ids[is_there].tolist(),
             "score": [float(score) for score in scores[is_there]],
+            "source": indexed.sources[users].tolist(),
         }
-        return Answers(columns, notes=_about_unknown_clicks(fitted.catalogue_.index(histories)))
+        notes = _about_unknown_clicks(indexed)
+        if n_unanswered := int((~is_there.any(axis=1)).sum()):
+            notes += (
+                f"{counted(n_unanswered, 'histories')} got no item: every item was seen; "
+                "--no-exclude-seen recommends those again",
+            )
+        return Answers(columns, notes=notes)
 
     def describe(self, dataset: ClickDataset) -> Description:
         """Return lengths, popularity and oddities."""

@@ -175,11 +175,13 @@ class Setting(ABC, Generic[Data]):
         """
 
     @abstractmethod
-    def answer(self, fitted: Any, dataset: Data, *, top: int = 10) -> Answers:
+    def answer(
+        self, fitted: Any, dataset: Data, *, top: int = 10, exclude_seen: bool = True
+    ) -> Answers:
         """Return what a fitted model says about the objects of the data.
 
         `dataset`: the data; labels may be missing. `top`: how many items to recommend, where items
-        are recommended.
+        are recommended. `exclude_seen`: whether those of the history itself are left out there.
         """
 
     @abstractmethod

@@ -102,9 +102,9 @@ def add_items(
     one row per new item, with the columns that the model was fitted with. `title`, `category`: the
     columns of titles and categories; by default those that `groupnoise export` was told, or with a
     usual name. `report`: told of each guess, one sentence at a time. `form`: `item`, `format`,
-    `separator`, `header`, as :func:`groupnoise.clicks.item_table.read_item_rows` takes them. Raises DataError if an item is
-    there already or occurs twice, a column is missing, or the artifact has learned nothing from
-    features.
+    `separator`, `header`, as :func:`groupnoise.clicks.item_table.read_item_rows` takes them.
+    Raises DataError if an item is there already or occurs twice, a column is missing, or the
+    artifact has learned nothing from features.
     """
     manifest, arrays, items = _opened(folder)
     features = None
@@ -126,11 +126,17 @@ def add_items(
     )
     ids = _new_ids(items, rows, folder)
     told = item_columns(manifest)
-    described_by = {
-        part: given or (told.get(part) if told.get(part) in rows.columns.columns else None)
-        for part, given in (("title", title), ("category", category))
-    }
-    changed = _described(manifest, arrays, items, every, ids, rows, **described_by)
+    told = {part: name for part, name in told.items() if name in rows.columns.columns}
+    changed = _described(
+        manifest,
+        arrays,
+        items,
+        every,
+        ids,
+        rows,
+        title or told.get("title"),
+        category or told.get("category"),
+    )
     manifest[ADDED] = [*added_from(manifest), Path(rows.origin).name]
     vectors = stored_vectors(manifest, arrays)
     described = features.vectors(
@@ -211,7 +217,8 @@ def _described(
     kept: IntArray,
     ids: Sequence[Any] = (),
     rows: ItemRows | None = None,
-    **columns: str | None,
+    title: str | None = None,
+    category: str | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of ids, popularity, titles and categories of items kept and new."""
     positions = kept.tolist()
@@ -224,7 +231,9 @@ def _described(
             if ATTRIBUTE_SIGN in name
         }
         known = [name for name in rows.columns.columns if name in attributes]
-        found = read_items(table, np.array(rows.ids), item="item", attributes=known, **columns)
+        found = read_items(
+            table, np.array(rows.ids), item="item", attributes=known, title=title, category=category
+        )
         new_titles = found.titles
         new_categories = found.categories or [[NO_CATEGORY] for _ in ids]
     titles = categories = None
