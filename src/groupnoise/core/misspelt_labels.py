@@ -50,6 +50,20 @@ def likely_slips(counts: Mapping[str, int]) -> dict[str, str]:
     return found
 
 
+def labels_like(name: str, others: Sequence[str]) -> list[str]:
+    """Return the labels that differ from a name by a slip, and mean nothing else by it.
+
+    >>> labels_like("sprot", ["sport", "politics", "spots"])
+    ['sport']
+    """
+    close = get_close_matches(name, others, n=len(others) or 1, cutoff=ALIKE)
+    return [
+        other
+        for other in others
+        if (is_one_slip(name, other) or other in close) and not _is_another(name, other)
+    ]
+
+
 def slips_in_words(
     names: Sequence[str],
     named: BoolArray,
@@ -57,13 +71,14 @@ def slips_in_words(
     *,
     are: str = OWN_LABEL,
     slips: Mapping[str, str] | None = None,
+    habits: Mapping[str, str] | None = None,
     times: str = "times",
 ) -> list[str]:
     """Return a sentence for each label that is probably misspelt: where, and what was meant.
 
     `named` (n_rows, n_classes): which labels each row has. `locate`: says where a row stands.
     `are`: what becomes of them. `slips`: these, and what was meant; by default they are looked for.
-    `times`: what is counted.
+    `habits`: those that one person alone writes, and who. `times`: what is counted.
     """
     counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
     said = []
@@ -71,9 +86,10 @@ def slips_in_words(
     for name, meant in list(slips.items())[:MAX_NAMED]:
         rows = np.flatnonzero(named[:, list(names).index(name)])
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
+        writes = f", which {habits[name]!r} alone writes," if habits and name in habits else ""
         said.append(
-            f"{name!r} ({locate(int(rows[0]))}{more}) {TYPING_ERROR} {meant!r} ({counts[meant]} "
-            f"{times}) and {are}"
+            f"{name!r} ({locate(int(rows[0]))}{more}){writes} {TYPING_ERROR} {meant!r} "
+            f"({counts[meant]} {times}) and {are}"
         )
     if len(slips) > MAX_NAMED:
         others = ", ".join(f"{name!r}" for name in list(slips)[MAX_NAMED:MAX_LISTED])

@@ -15,7 +15,7 @@ from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
 from groupnoise.votes.long_tables import names_rows
-from groupnoise.votes.slips import slips_of
+from groupnoise.votes.slips import habits_of, slips_of
 
 N_NAMED = 3
 """Similar rows that are named."""
@@ -88,7 +88,7 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
     `hears_slips`: whether labels that look misspelt count as what was meant.
     """
     votes = voted.votes
-    named = votes.candidates()
+    named, habits = votes.candidates(), habits_of(votes)
     said = [
         *ids_that_repeat(voted.table),
         *labels_to_look_at(
@@ -98,7 +98,8 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
                 int(votes.rows[vote]), votes.annotator_names[votes.annotators[vote]]
             ),
             are=HEARD if hears_slips else OWN_LABEL,
-            slips=slips_of(votes),
+            slips=slips_of(votes) | {slip: meant for slip, (meant, _) in habits.items()},
+            habits={slip: who for slip, (_, who) in habits.items()},
             times="times" if voted.is_candidates else "votes",
         ),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
 from groupnoise.votes.reasons import reasons, what_stands_out
-from groupnoise.votes.slips import as_meant, as_written, shares_as_heard, without_slips
+from groupnoise.votes.slips import as_meant, as_written, shares_as_heard, without_habits, without_slips
 
 
 @dataclass(frozen=True)
@@ -248,6 +248,8 @@ def resolve(
     if others is not None:
         notes(others)
     sure = {**_known_rows(voted, truth), **(known or {})}
+    if hears_slips:
+        voted = replace(voted, votes=without_habits(voted.votes, set(sure.values())))
     matrix = row_features(
         voted.table, features=features, text=text, embedding=embedding, embed=embed,
         taken=_not_features(voted, truth), report=notes,

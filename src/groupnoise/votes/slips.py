@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from groupnoise.core.arrays import FloatArray
-from groupnoise.core.misspelt_labels import likely_slips
+from groupnoise.core.misspelt_labels import MAX_RARE_ROWS, OFTENER, labels_like, likely_slips
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.dawid_skene import Reliability
 
 
 def slips_of(votes: Votes) -> dict[str, str]:
-    """Return the labels that look misspelt, by the rows they stand in, and what was meant."""
+    """Return the rare labels that look misspelt, and what was meant."""
     counts = votes.candidates().sum(axis=0).tolist()
     return likely_slips(dict(zip(votes.class_names, counts, strict=True)))
+
+
+def habits_of(votes: Votes) -> dict[str, tuple[str, str]]:
+    """Return labels that one annotator misspells again and again, what is meant, and by whom.
+
+    Such a label is one that nobody else writes and that is like a single label of the others. They
+    name that one as often or more; who misspells it hardly ever spells it right, or the two would
+    be two; and where others voted on the same rows, half of their votes or more are for it.
+    """
+    named, names = votes.named_labels(), votes.class_names
+    by_whom = np.zeros((len(votes.annotator_names), len(names)), dtype=np.int64)
+    np.add.at(by_whom, votes.annotators, named)
+    found = {}
+    for slip in np.flatnonzero((by_whom > 0).sum(axis=0) == 1).tolist():
+        who, n_slips = int(by_whom[:, slip].argmax()), int(by_whom[:, slip].max())
+        if n_slips <= MAX_RARE_ROWS:
+            continue
+        others = by_whom.sum(axis=0) - by_whom[who]
+        like = labels_like(names[slip], [names[k] for k in np.flatnonzero(others)])
+        if len(like) != 1:
+            continue
+        meant = names.index(like[0])
+        if others[meant] < n_slips or OFTENER * by_whom[who, meant] > n_slips:
+            continue
+        beside = np.isin(votes.rows, votes.rows[named[:, slip]]) & (votes.annotators != who)
+        if 2 * named[beside, meant].sum() >= beside.sum():
+            found[names[slip]] = names[meant], votes.annotator_names[who]
+    return {slip: told for slip, told in found.items() if told[0] not in found}
+
+
+def without_habits(votes: Votes, sure: Collection[str]) -> Votes:
+    """Return votes in which what one annotator always misspells is spelt as others spell it.
+
+    Such labels are none any more. `sure`: labels that are known to be none of these.
+    """
+    habits = {slip: meant for slip, (meant, _) in habits_of(votes).items() if slip not in sure}
+    if not habits:
+        return votes
+    names = votes.class_names
+    heard = _moved(votes, {names.index(slip): names.index(habits[slip]) for slip in habits})
+    left = [k for k, name in enumerate(names) if name not in habits]
+    # The doubt about the labels that are gone is about all others.
+    doubt = heard.doubt()[:, None] * len(habits) / len(left)
+    return replace(
+        heard,
+        weights=heard.weights[:, left] + doubt,
+        named=None if heard.named is None else heard.named[:, left],
+        class_names=[names[k] for k in left],
+    )
 
 
 def as_meant(votes: Votes, sure: Collection[str]) -> Votes:
@@ -25,7 +74,11 @@ def as_meant(votes: Votes, sure: Collection[str]) -> Votes:
     Each would else be a class of its own, on which annotators disagree and among which they guess.
     The labels stay in the list, named by nobody. `sure`: labels that are known to be none of these.
     """
-    meant = _meant(votes, sure)
+    return _moved(votes, _meant(votes, sure))
+
+
+def _moved(votes: Votes, meant: Mapping[int, int]) -> Votes:
+    """Return votes in which labels are others, by their positions."""
     if not meant:
         return votes
     weights, named = votes.weights.copy(), votes.named_labels().copy()

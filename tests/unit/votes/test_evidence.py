@@ -19,6 +19,7 @@ from groupnoise.votes.crowd import (
 )
 from groupnoise.votes.dawid_skene import softmax, vote_posterior
 from groupnoise.votes.features import embedded, heed_neighbours, nearest_voted
+from groupnoise.votes.slips import without_habits
 from reference import smoothed_confusions
 
 LABELS = ["x", "y", "z"]
@@ -152,6 +153,60 @@ def test_what_nobody_spelt_right_in_a_row_is_written_as_it_stands():
     learned = resolve(frame, known={41: "sprot"})
     assert learned.columns["label"][-1] == "sprot"
     np.testing.assert_array_equal(learned.candidate_weights[-1] > 0, [False, False, True])
+
+
+def frame_with_a_habit():
+    """Three people; eve always writes `Reklamtion`, also where nobody else voted."""
+    said = ["Reklamation", "Lob", "Frage"] * 20
+    frame = pd.DataFrame({"anna": said, "ben": said, "eve": said})
+    frame["eve"] = frame["eve"].replace("Reklamation", "Reklamtion")
+    frame.loc[30:, ["anna", "ben"]] = [None, None]
+    return frame
+
+
+def test_what_one_annotator_always_misspells_is_heard_and_written_as_others_spell_it():
+    frame = frame_with_a_habit()
+    found = resolve(frame, annotators="*")
+    assert found.columns["label"] == ["Reklamation", "Lob", "Frage"] * 20
+    assert set(found.columns["agreement"]) == {1.0}
+    assert found.votes.class_names == ["Frage", "Lob", "Reklamation"]
+    assert found.candidate_weights[-3].argmax() == 2
+    assert (
+        "'Reklamtion' (row 0 and 19 more), which 'eve' alone writes, looks like a typing error for "
+        "'Reklamation' (20 votes) and counts as that; correct it, or list all labels with --labels"
+    ) in found.notes
+    listed = resolve(frame, annotators="*", labels=["Frage", "Lob", "Reklamation", "Reklamtion"])
+    assert "Reklamtion" in listed.votes.class_names  # who lists it means it
+    known = resolve(frame, annotators="*", known={57: "Reklamtion"})
+    assert known.columns["label"][57] == "Reklamtion"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"anna": (5, "Reklamtion")},  # two people write it
+        {"eve": (slice(0, 30, 3), "Reklamation")},  # eve tells the two apart
+        {"anna": (slice(0, 30, 3), "Lob"), "ben": (slice(0, 30, 3), "Frage")},  # others differ
+    ],
+)
+def test_a_label_of_one_annotator_stays_one_where_it_may_mean_something_else(change):
+    frame = frame_with_a_habit()
+    for who, (rows, label) in change.items():
+        frame.loc[frame.index[rows], who] = label
+    assert "Reklamtion" in resolve(frame, annotators="*").votes.class_names
+
+
+def test_doubt_is_spread_over_the_labels_that_are_left_of_a_habit():
+    entries = [(row, who, label, 0.6) for row in range(8) for who, label in
+               (("ann", "sport"), ("ben", "sport"), ("eve", "sprot"), ("ann2", "art"))]  # fmt: skip
+    votes = Votes.from_entries(entries, 8)
+    plain = Votes.from_entries(
+        [(row, who, label.replace("sprot", "sport"), c) for row, who, label, c in entries], 8
+    )
+    heard = without_habits(votes, ())
+    assert heard.class_names == plain.class_names
+    np.testing.assert_allclose(heard.weights, plain.weights)
+    np.testing.assert_array_equal(heard.named, plain.named)
 
 
 def test_confidences_are_heeded_as_far_as_other_votes_bear_them_out():
