@@ -21,7 +21,13 @@ from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
 from groupnoise.votes.reasons import reasons, what_stands_out
-from groupnoise.votes.slips import as_meant, as_written, shares_as_heard, without_habits, without_slips
+from groupnoise.votes.slips import (
+    as_meant,
+    as_written,
+    shares_as_heard,
+    without_habits,
+    without_slips,
+)
 
 
 @dataclass(frozen=True)
