@@ -78,6 +78,35 @@ def test_a_night_is_learned(
     )
 
 
+def test_what_is_held_out_of_a_night_and_before_is_what_evaluate_scores(
+    shop: Path, tmp_path: Path
+) -> None:
+    yesterday, today, first = shop / "yesterday.csv", tmp_path / "today.csv", tmp_path / "first"
+    clicks = [(f"u{user}", f"i{item}", 10 + item) for user in range(20) for item in (2, 4, 6)]
+    write_log(today, clicks)
+    run("fit", yesterday, "--setting", "rs", "-o", first, "--validation", 0.2, *QUICK)
+    before = read_training_record(first)
+    assert before is not None
+    for old in ((), ("--old", yesterday)):
+        model = tmp_path / f"model{len(old)}"
+        said = run("fit", today, "--from", first, *old, "-o", model, "--validation", 0.5)
+        assert "the last click of 10 of 20 histories held out, for `groupnoise eval" in said
+        assert "what was held out before stays so" in said
+        assert "50 new clicks" in said
+        assert "today: 10 histories, held out of training" in run("evaluate", model, today)
+        assert "yesterday: 12 histories, held out of training" in run("evaluate", model, yesterday)
+        counted = load_model(model).popularity_.sum()
+        assert counted == load_model(first).popularity_.sum() + 50
+        again = run("fit", today, "--from", model, "-o", tmp_path / "again")
+        assert "has learned" in again
+        with pytest.raises(GroupNoiseError, match="nothing was held out"):
+            run("evaluate", tmp_path / "again", today)
+    # Another log of before may hold what was held out, so that nothing is said to be.
+    write_log(tmp_path / "other.csv", [("u1", "i1", 1), ("u1", "i3", 2), ("u1", "i5", 3)])
+    run("fit", today, "--from", first, "--old", tmp_path / "other.csv", "-o", tmp_path / "other")
+    assert "held out" not in run("evaluate", tmp_path / "other", yesterday)
+
+
 def test_a_model_may_be_replaced_and_items_forgotten(shop: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     run("fit", shop / "today.csv", "--from", shop / "model", "-o", model)

@@ -52,11 +52,10 @@ def calibrate(
             "max-matching on bags (mil) and candidate labels (pll) is."
         )
     dataset = found.dataset
-    is_same = record is not None and record.fingerprint == found.setting.fingerprint(dataset)
-    if is_same:
-        check_held_out(record, is_same, model, data)
-        assert record is not None
-        dataset = found.setting.subset(dataset, record.rows)
+    learned = None if record is None else record.of_log(found.setting.fingerprint(dataset))
+    if learned is not None:
+        check_held_out(learned, model, data)
+        dataset = found.setting.subset(dataset, learned.rows)
     positional, _ = found.setting.arguments(dataset)
     truth = found.setting.known_labels(dataset) if "truth" in options.columns else None
     before = _labels_answered(found, fitted, dataset)
@@ -84,7 +83,7 @@ def calibrate(
     ]
     typer.echo(f"labels that change: {', '.join(changed)}")
     n_groups = found.setting.n_groups(dataset)
-    seen = " held out of training" if is_same else ""
+    seen = " held out of training" if learned is not None else ""
     judged = "calibrated" if is_taken else "left as it was"
     typer.echo(f"{judged} by {counted(n_groups, found.setting.units)}{seen}; saved to {output}")
 

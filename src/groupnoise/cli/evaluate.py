@@ -87,22 +87,20 @@ def evaluate(
         check_writable_file(page)
     fitted, found, record = find_model_and_data(model, data, options)
     fingerprint = found.setting.fingerprint(found.dataset)
-    # A log that was added to an earlier one was learned whole, whatever it was joined with.
-    is_same = record is not None and fingerprint in (record.fingerprint, *record.added)
-    part = on or ("held-out" if is_same else "all")
-    if protocol is None and record is not None and part == "held-out":
-        protocol = record.protocol or None
+    learned = None if record is None else record.of_log(fingerprint)
+    part = on or ("held-out" if learned is not None else "all")
+    if protocol is None and learned is not None and part == "held-out":
+        protocol = learned.protocol or None
     options_given = _evaluation_options(found, protocol, at, against, per_user)
-    held_out = record.rows if record is not None and is_same else None
     if protocol is not None:
-        part = _check_protocol(record if is_same else None, options_given["protocol"], on, model)
+        part = _check_protocol(learned, options_given["protocol"], on, model)
     elif part == "held-out":
-        check_held_out(record, is_same, model, data)
-    rows = held_out if part == "held-out" else None
+        check_held_out(learned, model, data)
+    rows = learned.rows if learned is not None and part == "held-out" else None
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
     ahead: dict[str, Interval] = {}
     if against is not None:
-        ahead = _ahead(result, against, found, record, rows, seed, options_given)
+        ahead = _ahead(result, against, found, learned, rows, seed, options_given)
     asked = options_given.get("protocol")
     trained_on: int | None = 0
     if part != "held-out":
@@ -205,8 +203,9 @@ def _ahead(
 
     theirs = read_training_record(against)
     if rows is not None and record is not None:
-        held = (record.fingerprint, record.protocol, record.held_out)
-        if theirs is None or (theirs.fingerprint, theirs.protocol, theirs.held_out) != held:
+        theirs = None if theirs is None else theirs.of_log(record.fingerprint)
+        held = (record.protocol, record.held_out)
+        if theirs is None or (theirs.protocol, theirs.held_out) != held:
             raise ParameterError(
                 f"{against} did not hold out the same clicks of {found.dataset.name}; fit both "
                 "with the same --protocol, or with the same --validation and --seed."
@@ -226,9 +225,9 @@ def _show_ahead(ahead: dict[str, Interval], against: Path | None) -> None:
         typer.echo(f"{name:<28}{found.mean:>8.4f}  [{found.low:.4f}, {found.high:.4f}]{level}")
 
 
-def check_held_out(record: TrainingRecord | None, is_same: bool, model: Path, data: str) -> None:
-    """Refuse to score held-out groups where there are none."""
-    if record is None or not is_same:
+def check_held_out(record: TrainingRecord | None, model: Path, data: str) -> None:
+    """Refuse to score held-out groups where there are none; `record`: of these data, if any."""
+    if record is None:
         raise ParameterError(
             f"{data} is not the data that {model} was trained on, so none of it was held out; "
             "leave out --on."
@@ -250,13 +249,14 @@ def _n_trained_on(
     """Return how many of the groups that were scored a model learned from; None if it is silent."""
     if record is None:
         return None
-    if fingerprint not in (record.fingerprint, *record.added):
+    learned = record.of_log(fingerprint)
+    if learned is None:
         return record.n_trained_among(found.setting, found.setting.scored(found.dataset, result))
     n_groups = result.counts["groups"]
     if protocol is None:
-        return max(0, n_groups - len(record.held_out))
+        return max(0, n_groups - len(learned.held_out))
     # Under another protocol than that of the training any target may have been trained on.
-    return 0 if record.protocol == protocol else n_groups
+    return 0 if learned.protocol == protocol else n_groups
 
 
 def _warn_of_learned(model: Path, trained_on: int | None, found: Found, result: Evaluation) -> None:

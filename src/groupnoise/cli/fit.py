@@ -56,8 +56,12 @@ def fit(
         bool, typer.Option("--paper", help="Start from the paper's settings (max-matching).")
     ] = False,
     validation: Annotated[
-        float, typer.Option(help="Share of the groups kept out of training, for `evaluate`.")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            help="Share of the groups kept out of training, for `evaluate`.",
+            show_default="0.1; with --from 0",
+        ),
+    ] = None,
     learn_truth: Annotated[
         str | None,
         typer.Option(
@@ -146,6 +150,8 @@ def fit(
         write_training_record,
     )
 
+    if validation is None:
+        validation = 0.1 if from_model is None else 0.0
     check_fraction("--validation", validation)
     check_fraction("--decay", decay)
     check_not_own_input(output, data)
@@ -175,6 +181,8 @@ def fit(
             items=items,
             decay=decay,
             forget_items=forget_items,
+            validation=validation,
+            seed=seed,
         )
         return
     if old is not None or forget_items is not None or decay != 1.0:

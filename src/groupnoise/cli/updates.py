@@ -24,6 +24,8 @@ def go_on(
     items: Path | None,
     decay: float,
     forget_items: Path | None,
+    validation: float,
+    seed: int,
 ) -> None:
     """Update a model with the clicks of a log, and save it.
 
@@ -34,6 +36,7 @@ def go_on(
     `items`: what is known of items.
     `decay`: multiplies earlier counts.
     `forget_items`: items to drop, one in each line.
+    `validation`: share of the histories of `data` whose last click is held out.
     """
     import numpy as np
 
@@ -42,6 +45,7 @@ def go_on(
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting
     from groupnoise.io.training_record import (
+        HeldOutOfLog,
         TrainingRecord,
         read_training_record,
         training_entry,
@@ -68,8 +72,12 @@ def go_on(
             "new clicks alone, and the log of before as --old.",
             err=True,
         )
-    earlier = None if old is None else read(old)
-    dataset, n_known = _joined(found.dataset, None if earlier is None else earlier.dataset)
+    held_out = found.setting.hold_out(found.dataset, validation, seed)
+    new = found.setting.without(found.dataset, held_out) if len(held_out) else found.dataset
+    earlier = None
+    if old is not None:
+        earlier, before = _as_learned(found.setting, read(old).dataset, before)
+    dataset, n_known = _joined(new, earlier)
     n_before = fitted.n_items_
     described = None
     if items is not None:
@@ -89,11 +97,41 @@ def go_on(
     items_now = f"its {n_items} stay" if is_same else f"{n_items} became {fitted.n_items_}"
     entry = training_entry("updated with", data, n_new, items_now)
     record = replace(record, added=[fingerprint], trainings=[entry]).after(before)
+    held_before = dict(record.held_before)
+    if len(held_out):
+        held_before[fingerprint] = HeldOutOfLog(held_out.tolist())
+    elif fingerprint in held_before:  # learned again, and whole
+        del held_before[fingerprint]
+    record = replace(record, held_before=held_before)
     fitted.save(output)
     write_training_record(output, record)
     if items is not None:
         typer.echo(told_of_items(items, fitted))
-    typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} (nothing held out)")
+    kept = "nothing held out of it"
+    if len(held_out):
+        of = f"{len(held_out)} of {counted(len(found.dataset.histories), found.setting.units)}"
+        kept = f"{found.setting.held_out_words.format(of)}, for `groupnoise evaluate`"
+    if len(held_before) > bool(len(held_out)):
+        kept += "; what was held out before stays so"
+    typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} ({kept})")
+
+
+def _as_learned(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
+    """Return the log of before without what was held out of it, and what the model remembers.
+
+    A model that is given other clicks than it learned forgets what was held out: they may be among
+    these.
+    """
+    if before is None:
+        return old, None
+    learned = before.of_log(setting.fingerprint(old))
+    if learned is None:
+        return old, replace(before, held_out=[], held_before={})
+    if not learned.held_out:
+        return old, before
+    if learned.protocol:
+        return setting.divide(old, learned.protocol).train, before
+    return setting.without(old, learned.rows), before
 
 
 def told_of_items(items: Path, fitted: Any) -> str:

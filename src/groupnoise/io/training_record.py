@@ -29,8 +29,17 @@ MAX_FINGERPRINTS = 20_000
 TRAINING_PARTS = ("step", "data", "contents", "result", "ended")
 MAX_EARLIER = 400
 """Data of earlier trainings that a model remembers by name."""
+MAX_HELD_LOGS = 20
+"""Logs of which a model remembers what was held out."""
 MAX_HELD_OUT = 10_000
 """Groups that are held out at most; the standard error of a rate is then below half a point."""
+
+
+class HeldOutOfLog(NamedTuple):
+    """What of a log was held out: `rows` of its groups, by a `protocol` or as the last clicks."""
+
+    rows: list[int]
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,8 @@ class TrainingRecord:
     `added`: fingerprints of the logs that were added to an earlier one, each as it was given.
     `trainings`: what each training was given and when it ended, the first fit first; see
         `training_entry`.
+    `held_before`: of logs that a model went on from, or with, what was held out, as `held_out` and
+        `protocol`, by their fingerprints.
     """
 
     name: str
@@ -63,6 +74,7 @@ class TrainingRecord:
     earlier: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     trainings: list[dict[str, str]] = field(default_factory=list)
+    held_before: dict[str, HeldOutOfLog] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -100,8 +112,11 @@ class TrainingRecord:
         """
         if before is None:
             return self
+        held = {before.fingerprint: HeldOutOfLog(before.held_out, before.protocol)}
+        held = {**before.held_before, **(held if before.held_out else {}), **self.held_before}
         return replace(
             self,
+            held_before=dict(list(held.items())[-MAX_HELD_LOGS:]),
             trained=_packed(np.union1d(_unpacked(before.trained), _unpacked(self.trained))),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
             added=[*before.added, *self.added][-MAX_EARLIER:],
@@ -110,6 +125,24 @@ class TrainingRecord:
                 *before.trainings[1:][-MAX_EARLIER:],
                 *self.trainings,
             ],
+        )
+
+    def of_log(self, fingerprint: str) -> TrainingRecord | None:
+        """Return this record as that of one of the logs that were learned; None of other data.
+
+        `fingerprint`: the checksum that `Setting.fingerprint` gives.
+        """
+        if fingerprint in self.held_before:
+            held = self.held_before[fingerprint]
+            return replace(
+                self, fingerprint=fingerprint, held_out=held.rows, protocol=held.protocol
+            )
+        if fingerprint == self.fingerprint:
+            return self
+        # A log that was added to an earlier one was learned whole, whatever it was joined with.
+        is_added = fingerprint in self.added
+        return (
+            replace(self, fingerprint=fingerprint, held_out=[], protocol="") if is_added else None
         )
 
     def has_learned(self, fingerprint: str) -> bool:
@@ -232,7 +265,7 @@ def read_training_record(folder: Path | str) -> TrainingRecord | None:
         return None
     try:
         return _checked(found)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ModelFileError(
             f"{Path(folder) / MANIFEST} does not say in a readable way what the model was trained "
             "on; restore or refit it."
@@ -286,9 +319,13 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     if not all(isinstance(row, int) and 0 <= row < n_groups for row in held_out):
         raise ValueError
     _unpacked(trained)
+    held_before = {
+        log: HeldOutOfLog(list(map(int, rows)), str(protocol))
+        for log, (rows, protocol) in found.get("held_before", {}).items()
+    }
     return TrainingRecord(
         name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added,
-        trainings,
+        trainings, held_before,
     )  # fmt: skip
 
 
