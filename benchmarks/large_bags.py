@@ -47,7 +47,7 @@ import json, re, sys, time
 import numpy as np
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.members import MemberSettings
-from groupnoise.bags.all_bags import train_on_all
+from groupnoise.bags.out_of_fold import train_on_all
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.io import open_groups
 

@@ -17,7 +17,7 @@ import httpx
 import numpy as np
 
 from groupnoise.recall.artifact import write_artifact, write_neighbour_artifact
-from groupnoise.recall.http import ServiceSettings, serve, versions
+from groupnoise.recall.http import ServiceSettings, app, serve
 from training_processes import PROCESSES
 
 WATCH_SECONDS = 0.1
@@ -146,7 +146,7 @@ class ForkedProcess:
 def serve_here(record: dict[str, Any], log: str, ready: Any) -> None:
     """Serve in this process; its log goes to a file, and its address to who waits for it."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    versions.WATCH_SECONDS = WATCH_SECONDS
+    app.WATCH_SECONDS = WATCH_SECONDS
     serve(ServiceSettings.from_record(record), on_ready=ready.send)
 
 

@@ -35,7 +35,7 @@ from groupnoise.core.objective import GroupObjective, make_selection, make_weigh
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.recall.vectors import log_normalizers
 from groupnoise.training.optimizer import make_optimizers
-from groupnoise.training.table_step import TableStep
+from groupnoise.training.trainer import TableStep
 
 FLOAT_BYTES = 4
 STEPS = {

@@ -42,7 +42,7 @@ from groupnoise.core.objective import GroupObjective, make_selection, make_weigh
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.threads import configure_threads, threads_for
 from groupnoise.training.optimizer import make_optimizers
-from groupnoise.training.table_step import TableStep
+from groupnoise.training.trainer import TableStep
 
 DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100
 WARM_UP, STEPS = 10, 50

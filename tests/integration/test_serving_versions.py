@@ -8,7 +8,7 @@ import pytest
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.recall import Registry, open_artifact
 from groupnoise.recall.http import ServiceSettings, create_app
-from groupnoise.recall.http.versions import Canary
+from groupnoise.recall.http.settings import Canary
 from groupnoise.recall.reference import add_reference
 from serving_support import VECTORS, WATCH_SECONDS, running_service, write_shop
 

@@ -12,7 +12,7 @@ import pytest
 
 from bag_folders import make_bags, write_folder
 from groupnoise.bags.heatmap.page import MAX_OPACITY, MIN_OPACITY, lay_on_grid, paint_timeline
-from groupnoise.pages.render import encode_png
+from groupnoise.pages import encode_png
 
 pytest.importorskip("PIL")
 from PIL import Image

@@ -13,7 +13,7 @@ from groupnoise.audit.issues import GroupIssues, IssueKind
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.words import counted
 from groupnoise.io.files import write_text
-from groupnoise.pages.render import render_page
+from groupnoise.pages import render_page
 
 N_CASES = 20
 MAX_OBJECTS = 14

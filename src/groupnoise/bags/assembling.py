@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from groupnoise.bags.all_bags import draw_held_out_bags, train_on_all
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.fitted_members import FittedMember
 from groupnoise.bags.held_out import (
@@ -19,7 +18,7 @@ from groupnoise.bags.held_out import (
     pooled_log_odds,
 )
 from groupnoise.bags.members import STATISTICS
-from groupnoise.bags.out_of_fold import BagSearch
+from groupnoise.bags.out_of_fold import BagSearch, draw_held_out_bags, train_on_all
 from groupnoise.bags.searching import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
 from groupnoise.bags.statistics import MAX_SUPPORT
 from groupnoise.core.arrays import IntArray

@@ -36,9 +36,8 @@ from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.fit_saves import FitSaves, small_models
 from groupnoise.training.parameters import PAPER_TRAINING, History
-from groupnoise.training.saver import training_alone
+from groupnoise.training.saver import FitSaves, small_models, training_alone
 from groupnoise.training.workers import OneWorker, Workers
 
 AUTO_BUDGET = 600.0

@@ -25,7 +25,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
-from groupnoise.training.fit_saves import current_report
+from groupnoise.training.saver import current_report
 
 BLOCK_ROWS = 8_192
 N_COPIES = {"identity": 1, "mlp": 3}

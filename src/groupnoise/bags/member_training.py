@@ -27,9 +27,8 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.threads import threads_for
-from groupnoise.training.fit_saves import current_saves
 from groupnoise.training.optimizer import Adam
-from groupnoise.training.saver import fingerprint
+from groupnoise.training.saver import current_saves, fingerprint
 
 MAX_STEP_ROWS = 1 << 16
 """Instances that one step looks at; of longer data each step draws as many bags."""

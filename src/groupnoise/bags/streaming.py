@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.all_bags import draw_held_out_bags, train_on_all
 from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide_members
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.held_out import calibrated, combined, draw_folds
-from groupnoise.bags.out_of_fold import MAX_SEARCH_LOGITS, MAX_SEARCH_ROWS
+from groupnoise.bags.out_of_fold import (
+    MAX_SEARCH_LOGITS,
+    MAX_SEARCH_ROWS,
+    draw_held_out_bags,
+    train_on_all,
+)
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups

@@ -25,8 +25,7 @@ from groupnoise.cli.heatmap import embed, heatmap, select
 from groupnoise.cli.info import doctor, info
 from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
-from groupnoise.cli.recall import recall
-from groupnoise.cli.replay import replay
+from groupnoise.cli.recall import recall, replay
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.review import resolve, review
 from groupnoise.cli.serve import serve

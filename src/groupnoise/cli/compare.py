@@ -75,7 +75,7 @@ def compare(
         common["on_fit"] = advance
         result: ComparisonOfMethods
         if protocol is not None:
-            from groupnoise.reproduce.compare_protocol import compare_under_protocol
+            from groupnoise.reproduce.compare import compare_under_protocol
 
             result = compare_under_protocol(
                 found.setting, found.dataset, entries, protocol, **common

@@ -14,7 +14,7 @@ from rich.table import Table
 from groupnoise.cli.options import progress_bars
 from groupnoise.io.description import Description, Histogram, format_fact
 from groupnoise.io.registry import DatasetEntry
-from groupnoise.pages.render import render_page
+from groupnoise.pages import render_page
 
 MAX_BARS = 30
 BAR_WIDTH = 40

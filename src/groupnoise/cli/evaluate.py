@@ -119,7 +119,7 @@ def evaluate(
     about_groups = _about_groups(found, result, part, trained_on, record) + told
     if page is not None:
         from groupnoise.io.files import write_text
-        from groupnoise.pages.render import evaluation_page
+        from groupnoise.pages import evaluation_page
 
         title = f"{model.name} on {found.dataset.name}"
         write_text(page, evaluation_page(result, title=title, about=about_groups))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from groupnoise.core.words import counted
 
 if TYPE_CHECKING:
     from groupnoise.io.training_record import TrainingRecord
+
 
 EXTRAS = {
     "data": ("pyarrow",),
@@ -38,6 +40,39 @@ MAX_CLASSES = 12
 MAX_UPDATES = 5
 """Settings, classes and updates that are shown without `--all`."""
 ABOUT = {"mil": "bags", "pll": "candidate labels", "rs": "clicks"}
+WORDS: dict[str, dict[Any, str]] = {
+    "likelihood": {
+        "noisy_or": "some instance carries each label of its bag",
+        "max": "the strongest instance speaks for its bag",
+        "soft_max": "the strongest instances speak for their bag",
+        "odds": "the odds of all instances are added",
+        "average": "all instances are averaged",
+        "mixture": "a share of the instances of a bag carries its label",
+        "inherited": "every instance has the label of its bag",
+        "label_set": "the exact chance of the labels of a bag",
+        "matching": "the paper's max-matching",
+        "statistics": "the bag as a whole: mean, spread and range",
+    },
+    "encoder": {
+        "identity": "linear",
+        "linear": "linear",
+        "mlp": "a small network",
+        "kernel": "a kernel",
+        "recurrence": "a network that reads clicks in order",
+        "deep recurrence": "a deeper network that reads clicks in order",
+        None: "vectors of items",
+    },
+    "shared": {True: "one table of items", False: "items have two vectors: clicked, and to come"},
+    "scaling": {
+        "standard": "standardized features",
+        "power": "features bent to a bell curve",
+        "pieces": "features cut to pieces",
+        "rms": "features that keep their zeros",
+        "l2": "rows of one length",
+    },
+    "background": {True: "instances may be of no class"},
+}
+"""Parameter, value, and what that means."""
 
 
 def info(
@@ -117,7 +152,6 @@ def _show_trainings(record: TrainingRecord | None, show_all: bool) -> int:
 def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> None:
     """Say which settings answer and what they are, why they were taken, and what they reach."""
     from groupnoise.decisions.record import Decisions
-    from groupnoise.decisions.setting_words import explained
 
     decisions = Decisions.from_record(record)
     n_taken, n_tried = len(decisions.taken), len({each.option for each in decisions.trials})
@@ -247,3 +281,24 @@ def examine() -> dict[str, Any]:
         "threads": configure_threads().reason,
         "problems": problems,
     }
+
+
+def explained(parameters: Mapping[str, Any]) -> str:
+    """Return what a setting is, in a few words; empty where none of its parameters has any.
+
+    >>> explained({"likelihood": "max", "encoder": "mlp", "scaling": "l2", "weight_decay": 0.1})
+    'the strongest instance speaks for its bag; a small network; rows of one length'
+    >>> explained({"encoder": ("recurrence", None)})
+    'the average of a network that reads clicks in order and vectors of items'
+    """
+    parts = []
+    for name, words in WORDS.items():
+        value = parameters.get(name, "")
+        if name == "encoder" and parameters.get("likelihood") == "statistics":
+            continue  # it sees no instance
+        if name == "encoder" and isinstance(value, tuple):
+            kinds = [words[each] for each in dict.fromkeys(value) if each in words]
+            parts.append(f"the average of {' and '.join(kinds)}")
+        elif name != "shared" or parameters.get("encoder", "") is None:
+            parts += [words[value]] if value in words else []
+    return "; ".join(parts)

@@ -39,8 +39,8 @@ from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch, narrow
 from groupnoise.decisions.record import Decisions, Trial
-from groupnoise.training.fit_saves import FitSaves
-from groupnoise.training.moments import Moments
+from groupnoise.training.saver import FitSaves
+from groupnoise.training.state import Moments
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
 KEPT_OPTIONS = 0.14

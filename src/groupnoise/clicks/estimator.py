@@ -28,10 +28,9 @@ from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.fit_saves import FitSaves
-from groupnoise.training.moments import Moments
 from groupnoise.training.parameters import History
-from groupnoise.training.saver import training_alone
+from groupnoise.training.saver import FitSaves, training_alone
+from groupnoise.training.state import Moments
 from groupnoise.training.workers import OneWorker, Workers
 
 DECISION_SECONDS = 900.0

@@ -30,7 +30,7 @@ from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.groups import Groups
-from groupnoise.training.moments import FIRST, SECOND, STEPS, Moments
+from groupnoise.training.state import FIRST, SECOND, STEPS, Moments
 
 FADING_RATES = (0.03, 0.1, 0.3, 1.0)
 """How fast the initial weight of a click falls in each block, on log scale per later click."""

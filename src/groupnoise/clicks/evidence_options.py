@@ -20,8 +20,8 @@ from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
 from groupnoise.decisions.portfolio import Option
-from groupnoise.training.fit_saves import FitSaves
-from groupnoise.training.moments import Moments
+from groupnoise.training.saver import FitSaves
+from groupnoise.training.state import Moments
 
 DECIDED = (
     "dim",

@@ -12,13 +12,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.clicks.evidence import EvidenceModel
-from groupnoise.clicks.recurrence_loops import RowLoops, row_loops
-from groupnoise.clicks.recurrence_step import Dropped, read_in_order
+from groupnoise.clicks.recurrence_loops import Dropped, RowLoops, read_in_order, row_loops
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
+from groupnoise.core.compiled import Kernel, slope_loop
 from groupnoise.core.encoders import kept_bytes
-from groupnoise.core.softmax_loops import SlopeLoop, slope_loop
 
 MIN_DEFERRED = 8
 """Items for each one that a batch looks up, from which the others make up for steps later."""
@@ -34,7 +33,7 @@ class StepLoops(NamedTuple):
     """Compiled loops of a step: over the rows of an encoder, and of the softmax."""
 
     rows: RowLoops
-    slopes: SlopeLoop
+    slopes: Kernel
 
 
 def step_loops(n_reads: int) -> StepLoops | None:

@@ -96,7 +96,7 @@ class RecurrentEncoder(nn.Module):
         return answers
 
     def products(self) -> list[Tensor]:
-        """Return what :func:`groupnoise.clicks.recurrence_step.read_in_order` multiplies by.
+        """Return what :func:`groupnoise.clicks.recurrence_loops.read_in_order` multiplies by.
 
         Each normalization but the first is taken into the product that follows it, as in answers:
         W (w * x + b) + c = (W w) x + (W b + c).

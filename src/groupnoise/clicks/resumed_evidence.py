@@ -41,7 +41,7 @@ from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
 from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
-from groupnoise.training.moments import Moments
+from groupnoise.training.state import Moments
 
 NEIGHBOUR_SMOOTHING = 1.0
 """Added to how often a new item was clicked with others; keeps rare ones near the origin."""

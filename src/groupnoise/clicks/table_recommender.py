@@ -44,7 +44,7 @@ from groupnoise.core.objective import ObjectScores, object_scores
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import MatchingEstimator
-from groupnoise.training.moments import Moments, checked_moments
+from groupnoise.training.state import Moments, checked_moments
 
 EVALUATION_BATCH = 512
 OPTIMIZER = "optimizer."

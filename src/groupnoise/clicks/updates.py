@@ -39,8 +39,8 @@ from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.training.moments import without_rows
 from groupnoise.training.parameters import History, TrainingPlan
+from groupnoise.training.state import without_rows
 
 WHOLE_SHARE = 0.9
 """Of the clicks that were learned before: histories that hold so many of them are the whole log."""

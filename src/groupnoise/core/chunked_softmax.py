@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from groupnoise.core.softmax_loops import LANES, SlopeLoop
+from groupnoise.core.compiled import LANES, Kernel
 
 LOG2_E = math.log2(math.e)
 
@@ -75,14 +75,14 @@ def cross_entropy(
     candidates: Tensor,
     offset: Tensor,
     positive: Tensor,
-    loop: SlopeLoop | None = None,
+    loop: Kernel | None = None,
 ) -> Tensor:
     """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
 
     Differentiable once in queries, candidates and offset. `queries` (n_queries, dim): vectors to be
     normalized. `candidates` (n_candidates, dim): vectors of the set that is normalized over.
     `offset`: added to the logits of each candidate. `positive`: which candidate is right for each
-    query. `loop`: what :func:`groupnoise.core.softmax_loops.slope_loop` returned; None leaves
+    query. `loop`: what :func:`groupnoise.core.compiled.slope_loop` returned; None leaves
     everything to torch.
     """
     if loop is not None:
@@ -133,7 +133,7 @@ class _BlockedCrossEntropy(torch.autograd.Function):
         candidates: Tensor,
         offset: Tensor,
         positive: Tensor,
-        loop: SlopeLoop,
+        loop: Kernel,
     ) -> Tensor:
         n_queries, n_candidates = len(queries), len(candidates)
         height = min(n_queries, max(1, BLOCK_ELEMENTS // n_candidates))

@@ -12,9 +12,9 @@ import polars as pl
 
 from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.io.cells import columns_of_times, looks_dated
 from groupnoise.io.column_names import NAMED_PARTS, is_id, usual_column
 from groupnoise.io.sources import Guesses, Report
-from groupnoise.io.time_columns import columns_of_times, looks_dated
 
 if TYPE_CHECKING:
     from groupnoise.io.tables import Table

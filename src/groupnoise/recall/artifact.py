@@ -25,11 +25,10 @@ from groupnoise.io.files import MANIFEST, write_json
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.recall.items import ItemTable, pack_items
-from groupnoise.recall.log_normalizers import log_normalizers
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.rankers import NeighbourRanker, Ranker, VectorRanker
 from groupnoise.recall.registry import served_folder
-from groupnoise.recall.vectors import MatchingVectors
+from groupnoise.recall.vectors import MatchingVectors, log_normalizers
 
 
 def write_artifact(

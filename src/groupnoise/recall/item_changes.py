@@ -33,8 +33,7 @@ from groupnoise.recall.artifact import (
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
 from groupnoise.recall.items import ATTRIBUTE_SIGN, ItemTable, pack_items
-from groupnoise.recall.log_normalizers import log_normalizers
-from groupnoise.recall.vectors import MatchingVectors
+from groupnoise.recall.vectors import MatchingVectors, log_normalizers
 
 Arrays = Mapping[str, NDArray[Any]]
 

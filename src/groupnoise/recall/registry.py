@@ -313,6 +313,15 @@ def is_registry(path: Path | str) -> bool:
     return (Path(path) / POINTER).is_file()
 
 
+def promotion_stamp(path: Path | str) -> tuple[int, int] | None:
+    """Return what changes when a version is promoted; None where nothing can be."""
+    try:
+        found = (Path(path) / POINTER).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def served_folder(path: Path | str, version: str | None = None) -> Path:
     """Return the artifact that a path stands for: itself, or a version of a registry.
 

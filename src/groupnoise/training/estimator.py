@@ -31,7 +31,6 @@ from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.moments import Moments
 from groupnoise.training.parameters import (
     OWN_ENCODER,
     History,
@@ -43,6 +42,7 @@ from groupnoise.training.parameters import (
     saved_weights,
 )
 from groupnoise.training.saver import training_alone
+from groupnoise.training.state import Moments
 from groupnoise.training.trainer import train
 from groupnoise.training.workers import OneWorker, Workers
 

@@ -7,8 +7,8 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags import answers, member_training, out_of_fold, streaming
-from groupnoise.bags.all_bags import train_on_all
 from groupnoise.bags.members import MemberSettings
+from groupnoise.bags.out_of_fold import train_on_all
 from groupnoise.core import collate
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import CheckpointError, TrainingStopped

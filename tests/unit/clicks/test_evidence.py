@@ -22,7 +22,7 @@ from groupnoise.clicks.linear_evidence import following, in_units_of, together
 from groupnoise.clicks.recurrence_loops import RowLoops
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.core import softmax_loops
+from groupnoise.core.compiled import slopes
 from groupnoise.core.threads import thread_pool
 from groupnoise.exceptions import DataError, ParameterError, TrainingError
 
@@ -30,9 +30,7 @@ N_ITEMS, DIM, LENGTH = 7, 6, 4
 HISTORIES = [[0, 3, 3, 5, 1, 6, 2], [4, 1], [2], [6, 0, 5]]
 EXACT = EvidencePlan(n_negatives=None, dropout=0.0)
 
-PLAIN = StepLoops(
-    RowLoops(*(getattr(recurrence_loops, name) for name in RowLoops._fields)), softmax_loops.slopes
-)
+PLAIN = StepLoops(RowLoops(*(getattr(recurrence_loops, name) for name in RowLoops._fields)), slopes)
 """Loops that are not compiled."""
 
 

@@ -17,7 +17,7 @@ from groupnoise.clicks.recurrence import Recurrence, weight_shapes
 from groupnoise.clicks.recurrence_loops import RowLoops
 from groupnoise.clicks.recurrence_training import RecurrentEncoder, gated_recurrence
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.core import softmax_loops
+from groupnoise.core.compiled import slopes
 from groupnoise.exceptions import ParameterError
 
 N_ITEMS, DIM, HIDDEN, LENGTH = 7, 6, 4, 5
@@ -111,7 +111,7 @@ def test_values_and_gradients_of_the_loss_are_those_of_a_loop(n_layers, compiled
     if compiled:  # which only trainings with dropout take; so little of it drops nothing
         model.encoder.dropout = 1e-3
         rows = RowLoops(*(getattr(recurrence_loops, name) for name in RowLoops._fields))
-        loops = StepLoops(rows, softmax_loops.slopes)
+        loops = StepLoops(rows, slopes)
     loss = descend_loss(model, torch.tensor([history]), EXACT, torch.Generator(), loops=loops)
 
     twin = small_model(n_layers).double()

@@ -6,8 +6,7 @@ import pytest
 
 from groupnoise.audit.issues import GroupIssues
 from groupnoise.clicks import make_shop, read_clicks
-from groupnoise.clicks.audit import ClickSource
-from groupnoise.clicks.suspicious import suspicious_users
+from groupnoise.clicks.audit import ClickSource, suspicious_users
 
 START = 1_770_000_000
 
@@ -76,7 +75,7 @@ def test_what_is_usual_in_a_log_is_not_suspicious():
 def test_blocks_change_nothing(monkeypatch):
     rows = plain_log() + [("again", "i7", START + n) for n in range(300)]
     whole = suspicious_users(read(rows))
-    monkeypatch.setattr("groupnoise.clicks.suspicious.BLOCK_CLICKS", 37)
+    monkeypatch.setattr("groupnoise.clicks.audit.BLOCK_CLICKS", 37)
     parts = suspicious_users(read(rows))
     assert whole.keys() == parts.keys()
     for name in whole:

@@ -17,8 +17,8 @@ from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.resumed_evidence import ResumedEvidence, members_of, turned
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
-from groupnoise.training.moments import Moments, checked_moments, restore_moments
 from groupnoise.training.optimizer import Adam
+from groupnoise.training.state import Moments, checked_moments, restore_moments
 
 MEMBERS: dict[str, Any] = {
     "dim": 8,

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from groupnoise.recall import log_normalizers as module
-from groupnoise.recall.log_normalizers import ItemClusters, exact_log_normalizers, log_normalizers
+from groupnoise.recall import vectors as module
+from groupnoise.recall.vectors import ItemClusters, exact_log_normalizers, log_normalizers
 
 
 def topics(n_items, *, spread, seed=0):

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.recall.log_normalizers import log_normalizers
 from groupnoise.recall.search import Eligible, ExactSearch, tournament
-from groupnoise.recall.vectors import MatchingVectors
+from groupnoise.recall.vectors import MatchingVectors, log_normalizers
 
 
 def random_vectors(n_items, *, seed=0, shared=False, **rule):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.pages.render import Scale, curve_chart, grey_cells, round_values
+from groupnoise.pages import Scale, curve_chart, grey_cells, round_values
 from groupnoise.reproduce.report.tables import compare, result_table
 
 

@@ -4,8 +4,12 @@ import inspect
 
 import pytest
 
-from groupnoise.reproduce.methods import METHODS, import_class, parameters_of_class
-from groupnoise.reproduce.signatures import stated_parameters
+from groupnoise.reproduce.methods import (
+    METHODS,
+    import_class,
+    parameters_of_class,
+    stated_parameters,
+)
 
 CLASSES = sorted({entry.home: entry for entry in METHODS}.items())
 

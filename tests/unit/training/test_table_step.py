@@ -11,7 +11,7 @@ from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.selection import Tempered
 from groupnoise.core.weighting import SigmoidWeighting
-from groupnoise.training import table_step, trainer
+from groupnoise.training import trainer
 from groupnoise.training.parameters import TrainingPlan
 
 N_ITEMS = 40
@@ -40,7 +40,7 @@ def trained(shared, **plan):
 def test_weights_and_losses_are_those_of_autograd(monkeypatch, shared):
     loops = compiled.Kernels(compiled.products, compiled.add_products, compiled.move_rows)
     ours = [trained(shared)]
-    monkeypatch.setattr(table_step, "kernels_for", lambda n_steps: loops)
+    monkeypatch.setattr(trainer, "kernels_for", lambda n_steps: loops)
     ours.append(trained(shared))
     monkeypatch.setattr(trainer.TableStep, "of", lambda *parts, n_steps: None)
     expected = trained(shared)

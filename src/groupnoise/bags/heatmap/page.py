@@ -12,7 +12,7 @@ from groupnoise.bags.heatmap.sources import Sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH, ObjectAnswers, spacing_of
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.io.datasets import BagDataset
-from groupnoise.pages.render import data_address, encode_png, render_page
+from groupnoise.pages import data_address, encode_png, render_page
 
 VALUES = ("probability", "responsibility")
 NO_LABEL = "no label"

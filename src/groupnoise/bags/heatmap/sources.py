@@ -18,7 +18,7 @@ from groupnoise.bags.embedding.texts import read_text
 from groupnoise.core.checks import check_positive, require
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import say_nothing
-from groupnoise.pages.render import data_address
+from groupnoise.pages import data_address
 
 MAX_SIDE = 480
 """Pixels of the longer side of a picture in the page."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from groupnoise.clicks.baselines.counting import (
         CooccurrenceRecommender as CooccurrenceRecommender,
     )
-    from groupnoise.clicks.baselines.item_cf import ItemCFRecommender as ItemCFRecommender
+    from groupnoise.clicks.baselines.counting import ItemCFRecommender as ItemCFRecommender
     from groupnoise.clicks.baselines.least_squares import (
         ALSRecommender as ALSRecommender,
     )
@@ -39,8 +39,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "AttRecRecommender CaserRecommender ComiRecRecommender"
         ),
         "groupnoise.clicks.baselines.base": "PopularityRecommender",
-        "groupnoise.clicks.baselines.counting": "CooccurrenceRecommender",
-        "groupnoise.clicks.baselines.item_cf": "ItemCFRecommender",
+        "groupnoise.clicks.baselines.counting": "CooccurrenceRecommender ItemCFRecommender",
         "groupnoise.clicks.baselines.least_squares": (
             "ALSRecommender BlockEASERecommender EASERecommender"
         ),

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
+from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.answers import Refusal, found_items, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
@@ -34,9 +35,12 @@ from groupnoise.recall.http.requests import (
 )
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
-from groupnoise.recall.http.versions import follow_promotions
 from groupnoise.recall.items import ItemId
 from groupnoise.recall.lists import ItemList, item_list
+from groupnoise.recall.registry import Registry, promotion_stamp
+
+WATCH_SECONDS = 1.0
+"""From one look for a promoted version to the next."""
 
 _IDS = {
     "application/json": {
@@ -251,7 +255,7 @@ def _lifespan_of(service: RecallService) -> Any:
         if is_server and hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, on_hangup)
         if service.peers is None:
-            watching = follow_promotions(service, service.settings.artifact)
+            watching = follow_promotions(service)
         else:
             watching = service.peers.listen(service)
         following = loop.create_task(watching)
@@ -260,6 +264,23 @@ def _lifespan_of(service: RecallService) -> Any:
         service.close()
 
     return lifespan
+
+
+async def follow_promotions(service: RecallService) -> None:
+    """Reload whenever another version is promoted, for as long as the service runs.
+
+    A version that is refused is not tried again until another is promoted.
+    """
+    folder = service.settings.artifact
+    stamp, seen = promotion_stamp(folder), None
+    while stamp is not None:
+        with suppress(OSError, GroupNoiseError, Refusal):  # logged where it was refused
+            if stamp != seen:
+                seen = stamp
+                if Registry(folder).current != service.model().version:
+                    await service.reload()
+        await asyncio.sleep(WATCH_SECONDS)
+        stamp = promotion_stamp(folder) or stamp
 
 
 def add_list_routes(app: FastAPI, service: RecallService, refusals: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -14,15 +15,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groupnoise.exceptions import GroupNoiseError
+from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.monitoring import RequestCounts, log
-from groupnoise.recall.http.peers import Line, Message
 from groupnoise.recall.http.server import hold_off_newcomers
 from groupnoise.recall.http.settings import ServiceSettings
-from groupnoise.recall.registry import POINTER, is_registry
+from groupnoise.recall.registry import promotion_stamp
 
+if TYPE_CHECKING:
+    from groupnoise.recall.http.service import RecallService
+
+
+Message = dict[str, Any]
+
+MAX_LINE = 1 << 26
+"""Bytes of a message: the counts of every version and route."""
+TELL_SECONDS = 1.0
+"""How often a process tells its counts."""
 MIN_SECONDS = 5.0
 """A process that ends sooner is not replaced at once, so that a fault does not eat the machine."""
 MAX_PAUSE = 10.0
@@ -30,6 +41,118 @@ WATCH_SECONDS = 1.0
 LATE_SECONDS = 5.0
 """Beyond the time to finish requests: then what still runs is killed."""
 WORKER = "groupnoise.recall.http.worker"
+
+
+class Line:
+    """One end of a connection between two processes.
+
+    `reader`, `writer`: the connection.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def over(cls, connection: socket.socket) -> Line:
+        """Return the end that a connected socket makes."""
+        return cls(*await asyncio.open_connection(sock=connection, limit=MAX_LINE))
+
+    def say(self, kind: str, **content: Any) -> None:
+        """Send a message; to one that is gone it is lost."""
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps({"kind": kind, **content}).encode() + b"\n")
+
+    async def hear(self) -> Message | None:
+        """Return the next message, None where the other side is gone."""
+        try:
+            line = await self._reader.readline()
+        except (OSError, ValueError):
+            return None
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def close(self) -> None:
+        """Close this end."""
+        self._writer.close()
+
+
+class Peers:
+    """The other processes of a service, as one of them sees them.
+
+    `connection`: to the process that started this one.
+    `on_stop`: called when the whole service is to end, or the process that started this one is
+        gone.
+    """
+
+    def __init__(self, connection: socket.socket, on_stop: Callable[[], None]) -> None:
+        self._connection = connection
+        self._on_stop = on_stop
+        self._line: Line | None = None
+        self._waiting: dict[str, list[asyncio.Future[Message]]] = {"reload": [], "others": []}
+
+    async def listen(self, service: RecallService) -> None:
+        """Answer what is asked of this process, for as long as it runs."""
+        line = self._line = await Line.over(self._connection)
+        line.say("ready")
+        telling = asyncio.get_running_loop().create_task(self._tell(service))
+        try:
+            while (message := await line.hear()) is not None:
+                kind = message["kind"]
+                if kind == "prepare":
+                    version = service.model().version
+                    line.say("prepared", refused=await _refused(service), version=version)
+                elif kind == "switch":
+                    line.say("switched", answer=service.switch())
+                elif kind == "stop":
+                    break
+                elif kind in self._waiting:
+                    waiting, self._waiting[kind] = self._waiting[kind], []
+                    for each in waiting:
+                        if not each.done():
+                            each.set_result(message)
+        finally:
+            telling.cancel()
+            line.say("counts", record=service.as_record())
+            self._line = None
+            for waiting in self._waiting.values():
+                for each in waiting:
+                    each.cancel()
+        self._on_stop()
+
+    async def reload(self) -> dict[str, Any]:
+        """Have all processes switch to the artifacts now on disk, or none."""
+        if self._line is None:
+            raise Refusal(409, "stopping", "the service is ending and reloads nothing.")
+        message = await self._ask("reload")
+        if message["refused"] is not None:
+            raise Refusal(409, "artifact_refused", message["refused"])
+        return dict(message["answer"])
+
+    async def records(self) -> list[dict[str, Any]]:
+        """Return what all other processes have counted, as they told it last."""
+        return [] if self._line is None else list((await self._ask("others"))["records"])
+
+    async def _ask(self, kind: str) -> Message:
+        assert self._line is not None
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[kind].append(answer)
+        self._line.say(kind)
+        return await answer
+
+    async def _tell(self, service: RecallService) -> None:
+        assert self._line is not None
+        while True:
+            self._line.say("counts", record=service.as_record())
+            await asyncio.sleep(TELL_SECONDS)
+
+
+async def _refused(service: RecallService) -> str | None:
+    """Load what is on disk beside what answers now; return why that is refused, if it is."""
+    try:
+        await service.prepare()
+    except Refusal as refusal:
+        return refusal.message
+    return None
 
 
 def supervise(
@@ -101,7 +224,7 @@ class _Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._reload()))
-        promoted = self._stamp()
+        promoted = promotion_stamp(self._settings.artifact)
         try:
             workers = [await self._start() for _ in range(self._settings.processes)]
             kept = [self._spawn(self._keep(worker)) for worker in workers]
@@ -242,15 +365,7 @@ class _Supervisor:
         """Reload whenever another version of a registry is promoted."""
         while seen is not None:
             await asyncio.sleep(WATCH_SECONDS)
-            stamp = self._stamp() or seen
+            stamp = promotion_stamp(self._settings.artifact) or seen
             if stamp != seen:
                 seen = stamp
                 await self._reload()
-
-    def _stamp(self) -> tuple[int, int] | None:
-        """Return what changes when a version of the registry is promoted."""
-        with suppress(OSError):
-            if is_registry(self._settings.artifact):
-                found = (self._settings.artifact / POINTER).stat()
-                return found.st_ino, found.st_mtime_ns
-        return None

@@ -33,8 +33,7 @@ from groupnoise.recall.http.requests import (
     plain_request,
     read_body,
 )
-from groupnoise.recall.http.settings import ServiceSettings
-from groupnoise.recall.http.versions import Canary
+from groupnoise.recall.http.settings import Canary, ServiceSettings
 from groupnoise.recall.lists import ItemList, NamedLists
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
@@ -43,7 +42,7 @@ from groupnoise.recall.reference import Drift
 from groupnoise.recall.registry import served_folder
 
 if TYPE_CHECKING:
-    from groupnoise.recall.http.peers import Peers
+    from groupnoise.recall.http.processes import Peers
 
 LARGE_ANSWER = 1000
 """Items in an answer from which on it is put together off the event loop."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import os
+import re
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,39 @@ class ServiceSettings:
             if record[name] is not None
         }
         return cls(**{**record, **paths, "limits": Limits(**record["limits"])})
+
+
+@dataclass(frozen=True)
+class Canary:
+    """A version that a share of the users get.
+
+    `version`: a version of the registry, or how it begins.
+    `share`: above 0 and at most 1.
+    """
+
+    version: str
+    share: float
+
+    @classmethod
+    def parse(cls, word: str) -> Canary:
+        """Return what a word such as `3f9a=5%` says.
+
+        >>> Canary.parse("3f9a=5%")
+        Canary(version='3f9a', share=0.05)
+        """
+        match = re.fullmatch(r"([0-9a-f]+)=(\d+(?:\.\d+)?)(%?)", word)
+        share = 0.0 if match is None else float(match[2]) / (100 if match[3] else 1)
+        if match is None or not 0 < share <= 1:
+            raise ParameterError(
+                f"a canary is a version and its share of the users, such as 3f9a=5%; got {word!r}."
+            )
+        return cls(match[1], share)
+
+    def takes(self, user: int | str) -> bool:
+        """Return whether a user gets this version: always the same answer for the same user."""
+        # The version is hashed too, so that not the same users get every canary.
+        digest = hashlib.sha256(f"{self.version}:{user}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") < self.share * 2**64
 
 
 def _fits_in_a_header(token: str) -> bool:

@@ -9,7 +9,7 @@ import sys
 
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.monitoring import configure_logs
-from groupnoise.recall.http.peers import Peers
+from groupnoise.recall.http.processes import Peers
 from groupnoise.recall.http.server import make_server
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from groupnoise.pages.render import CurveChart, Scale, Tick, curve_chart, render_page, round_values
+from groupnoise.pages import CurveChart, Scale, Tick, curve_chart, render_page, round_values
 from groupnoise.reproduce.comparison import ComparisonOfMethods
 from groupnoise.reproduce.demo import OURS, Demo
 from groupnoise.reproduce.pictures import Gallery

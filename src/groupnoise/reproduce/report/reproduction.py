@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.io.files import write_text
-from groupnoise.pages.render import Scale, Tick, render_page
+from groupnoise.pages import Scale, Tick, render_page
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.pages.render import CurveChart, curve_chart
+from groupnoise.pages import CurveChart, curve_chart
 from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.report.tables import (
     ResultTable,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from groupnoise.pages.render import Scale
+from groupnoise.pages import Scale
 from groupnoise.reproduce.run import TrialResult
 
 STRIP_WIDTH = 90
