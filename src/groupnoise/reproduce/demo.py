@@ -20,7 +20,6 @@ from groupnoise.clicks.estimator import MaxMatchingRecommender
 from groupnoise.clicks.shop import make_shop
 from groupnoise.clicks.splits import split_clicks
 from groupnoise.core.checks import check_choice
-from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.pictures import (
     Gallery,
     picture_bags,
@@ -29,7 +28,7 @@ from groupnoise.reproduce.pictures import (
 )
 from groupnoise.reproduce.run import Method, TrialResult, run_method
 from groupnoise.reproduce.running import run_jobs
-from groupnoise.reproduce.trials import BagTrial, CandidateTrial
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial
 
 SETTINGS = ("mil", "pll", "rs")
 OURS = "max_matching"

@@ -18,11 +18,10 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset, split_rows
 from groupnoise.io.named import Dataset
 from groupnoise.io.setting import find_setting
-from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.provenance import code_fingerprint
 from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.run import TrialResult, run_method
-from groupnoise.reproduce.trials import BagTrial, CandidateTrial, DataTrial
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial, DataTrial
 
 N_MEASURED = 500
 """Clicked items over which the share of related answers is measured."""

@@ -10,8 +10,7 @@ import numpy as np
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import single_label
-from groupnoise.reproduce.click_trial import ClickTrial
-from groupnoise.reproduce.trials import BagTrial, CandidateTrial
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial
 
 Picture = TypeVar("Picture", "BagPicture", "CandidatePicture", "HistoryPicture")
 

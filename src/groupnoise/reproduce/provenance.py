@@ -21,7 +21,7 @@ PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
 ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
 SHARED = ("core", "training", "decisions")
 """Rooms that every method rests on."""
-PROTOCOL = ("click_trial.py", "jobs.py", "recipes.py", "run.py", "trials.py")
+PROTOCOL = ("jobs.py", "recipes.py", "run.py", "trials.py")
 """Modules of this room that decide what is fitted on what, and what is scored."""
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray
-from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.provenance import provenance
-from groupnoise.reproduce.trials import DataTrial, Watched
+from groupnoise.reproduce.trials import ClickTrial, DataTrial, Watched
 
 Settings = dict[str, Any]
 PREPARATION = ("ordinal_smoothing", "n_members")
@@ -259,6 +258,12 @@ def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
     ]
 
 
+def best_candidates(classifier: Any, rows: Any, candidates: Any) -> NDArray[Any]:
+    """Return the likeliest of each row's own candidates, shape (n_rows,)."""
+    inside = np.where(np.asarray(candidates, dtype=bool), classifier.predict_proba(rows), -1.0)
+    return np.asarray(classifier.classes_[inside.argmax(axis=1)])
+
+
 @dataclass
 class SmoothedClassifier:
     """A classifier whose answers are averaged over labels in an order, such as ages.
@@ -318,9 +323,7 @@ class SmoothedClassifier:
             return np.asarray(self.classifier.predict(rows))
         return np.asarray(self.classes_[self.predict_proba(rows).argmax(axis=1)])
 
-    def disambiguate(self, rows: Any, candidates: Any) -> NDArray[Any]:
-        """Return the likeliest of each row's own candidates, a 0/1 matrix over `classes_`."""
-        return best_candidates(self, rows, candidates)
+    disambiguate = best_candidates
 
 
 @dataclass
@@ -358,15 +361,7 @@ class Committee:
         """Return the likeliest label of each row, shape (n_rows,)."""
         return np.asarray(self.classes_[self.predict_proba(rows).argmax(axis=1)])
 
-    def disambiguate(self, rows: Any, candidates: Any) -> NDArray[Any]:
-        """Return the likeliest of each row's own candidates, a 0/1 matrix over `classes_`."""
-        return best_candidates(self, rows, candidates)
-
-
-def best_candidates(classifier: Any, rows: Any, candidates: Any) -> NDArray[Any]:
-    """Return the likeliest of each row's own candidates, shape (n_rows,)."""
-    inside = np.where(np.asarray(candidates, dtype=bool), classifier.predict_proba(rows), -1.0)
-    return np.asarray(classifier.classes_[inside.argmax(axis=1)])
+    disambiguate = best_candidates
 
 
 def member_seeds(random_state: int, n_members: int) -> list[int]:

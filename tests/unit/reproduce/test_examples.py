@@ -7,8 +7,8 @@ import pytest
 from groupnoise.clicks import make_shop, split_clicks
 from groupnoise.clicks.baselines import CooccurrenceRecommender, PopularityRecommender
 from groupnoise.exceptions import DataError
-from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.jobs import recall_examples
+from groupnoise.reproduce.trials import ClickTrial
 
 
 @pytest.fixture(scope="module")

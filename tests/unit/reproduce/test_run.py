@@ -14,9 +14,8 @@ from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop, split_clicks
 from groupnoise.io.datasets import subset_bags
-from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.run import Method, run_method, summarise
-from groupnoise.reproduce.trials import BagTrial, CandidateTrial, fit_watched
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial, fit_watched
 
 N_ITEMS = len(make_shop(80, random_state=0).item_ids)
 
