@@ -11,8 +11,10 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -269,6 +271,13 @@ def open_regular(path: Path) -> BinaryIO:
         stream.close()
         raise OSError("it is no regular file")
     return stream
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return what a text in TOML says; ValueError if it is none."""
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    found: dict[str, Any] = toml.loads(text)
+    return found
 
 
 def read_json(path: Path) -> Any:

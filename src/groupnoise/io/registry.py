@@ -6,13 +6,13 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from groupnoise.core.checks import near_name
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
-from groupnoise.io.files import sha256_of
+from groupnoise.io.files import parse_toml, sha256_of
 
 Setting = Literal["mil", "pll", "rs"]
 ENVIRONMENT_VARIABLE = "GROUPNOISE_DATA"
@@ -103,9 +103,8 @@ def find_dataset(name: str) -> DatasetEntry:
 
 @lru_cache(maxsize=1)
 def _entries() -> tuple[DatasetEntry, ...]:
-    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     text = resources.files("groupnoise.io").joinpath("registry.toml").read_text("utf-8")
-    return tuple(_entry(table) for table in toml.loads(text)["dataset"])
+    return tuple(_entry(table) for table in parse_toml(text)["dataset"])
 
 
 def _entry(table: dict[str, Any]) -> DatasetEntry:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -16,14 +15,10 @@ from typing import Any
 import numpy as np
 
 from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
+from groupnoise.io.files import parse_toml
 from groupnoise.reproduce.compare import make_estimator, methods_to_compare
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.running import run_trials
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULT_PROTOCOLS = ("leave_one_out",)
 QUICK_PROTOCOLS = ("leave_one_out", "time:0.9", "cold_users")
@@ -125,9 +120,9 @@ def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
                 table["source"],
                 tuple(PublishedRow(**row) for row in table.get("published", ())),
             )
-            for table in tomllib.loads(text).get("set", [])
+            for table in parse_toml(text).get("set", [])
         ]
-    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"the logs of `recall` cannot be read: {error}.") from None
 
 

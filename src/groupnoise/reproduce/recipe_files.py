@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from groupnoise.core.checks import near_name
 from groupnoise.exceptions import ConfigError
+from groupnoise.io.files import parse_toml
 from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.methods import find_method, parameters_of
 from groupnoise.reproduce.recipes import CLICK_PROTOCOLS, CRITERIA, Reading, Recipe, Row
 from groupnoise.reproduce.run import PREPARATION
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 OUR_ROWS = ("paper", "ours")
 NO_RECIPE = "ours-no-recipe"
@@ -74,8 +69,8 @@ def parse_recipe(text: str, path: Path) -> Recipe:
     `path`: where it comes from, for errors; its stem is the name of the recipe.
     """
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{path} is not readable as TOML: {error}.") from None
     _check_known(str(path), content, TOP_KEYS)
     for key in ("setting", "datasets", "protocol"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import resources
@@ -15,12 +14,8 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+from groupnoise.io.files import parse_toml
 from groupnoise.io.registry import find_dataset
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PARTS = ("design", "check")
 NOISES = ("uniform", "correlated", "instance")
@@ -77,7 +72,7 @@ def read_unseen_sets(path: Path | None = None) -> list[UnseenSet]:
         text = path.read_text(encoding="utf-8")
     known = {each.name for each in fields(UnseenSet)}
     found = []
-    for table in tomllib.loads(text).get("set", []):
+    for table in parse_toml(text).get("set", []):
         foreign = sorted(set(table) - known)
         if foreign:
             raise ConfigError(
