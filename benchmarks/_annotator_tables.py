@@ -51,14 +51,19 @@ def annotator_table(figure: str, result: dict[str, Any]) -> str:
 def real_table(result: dict[str, Any]) -> str:
     """One line per run on a real set."""
     lines = [
-        "| set | rows | folds | rounds | members | accuracy | aim | published | mean probability |",
-        "|---" * 9 + "|",
+        "| set | rows | rounds | answer | seed | accuracy | aim | published | mean probability "
+        "| calibration error |",
+        "|---" * 10 + "|",
     ]
-    for run in sorted(result["runs"], key=lambda run: (run["rounds"], run["members"])):
-        name = run["set"]
+    names = list(AIMS)
+    for run in sorted(
+        result["runs"],
+        key=lambda run: (run["answer"], names.index(run["set"]), run["rounds"], run["seed"]),
+    ):
+        name, error = run["set"], run.get("calibration error")
         lines.append(
-            f"| {name} | {run['rows']} | {run['folds']} | {run['rounds']} | {run['members']} | "
+            f"| {name} | {run['rows']} | {run['rounds']} | {run['answer']} | {run['seed']} | "
             f"{run['accuracy']:.3f} | {AIMS[name]:.3f} | {PUBLISHED[name]} | "
-            f"{run['mean probability']:.3f} |"
+            f"{run['mean probability']:.3f} | {'' if error is None else f'{error:.3f}'} |"
         )
     return "\n".join(lines)

@@ -587,6 +587,26 @@ def population_stability(shares, counts):
     return index
 
 
+def foretold_candidates_by_label(probabilities, candidates, worth):
+    """The same with a chance of each label's own, of which `worth` rows are of all labels."""
+    n_rows, n_classes = probabilities.shape
+    last, named = [0] * n_classes, [0] * n_classes
+    for row, own in zip(probabilities, candidates, strict=True):
+        for label in sorted(range(n_classes), key=lambda label: -row[label])[n_classes // 2 :]:
+            last[label] += 1
+            named[label] += int(own[label])
+    every = sum(named) / sum(last)
+    chances = [(n + worth * every) / (of + worth) for n, of in zip(named, last, strict=True)]
+    size = sum(int(own.sum()) for own in candidates) / n_rows
+    frequency = [0.0] * n_classes
+    for row, own in zip(probabilities, candidates, strict=True):
+        inside = sum(p for p, is_named in zip(row, own, strict=True) if is_named)
+        for label in range(n_classes):
+            frequency[label] += own[label] * row[label] / inside / n_rows
+    doubled = sum(f * chance for f, chance in zip(frequency, chances, strict=True))
+    return (size - sum(chances)) / (1.0 - doubled)
+
+
 def foretold_candidates_loop(probabilities, candidates):
     """Candidates per row above what the lower half of the ranks has by chance."""
     n_rows, n_classes = probabilities.shape

@@ -167,7 +167,10 @@ def resolve(
         typer.Option(help="Write each annotator's confusion with intervals here, as JSON."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts, each answered by the others.")] = 5,
-    rounds: Annotated[int, typer.Option(help="Times votes and features judge each other.")] = 2,
+    rounds: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Times votes and features judge each other; 2, and 3 of candidates."),
+    ] = None,
     members: Annotated[int, typer.Option(help="Networks averaged per fold (candidates).")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
     checkpoint: Annotated[
@@ -186,7 +189,8 @@ def resolve(
     from groupnoise.votes.resolution import resolve as run
 
     check_count("--folds", folds, least=2)
-    check_count("--rounds", rounds)
+    if rounds is not None:
+        check_count("--rounds", rounds)
     check_count("--members", members)
     check_format(output)
     for path in (output, reliability):

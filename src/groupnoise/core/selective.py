@@ -18,6 +18,10 @@ MIN_PER_CLASS = 20.0
 """A class with less evidence borrows what is missing from all classes."""
 MAX_FORETOLD = 2.0
 """Candidates of a row that features foretell, from which on more of them are wrong than true."""
+ROWS_OF_ALL = 5.0
+"""Rows that the chance of all labels is worth in that of one."""
+MOST_EVEN = 0.999
+"""How even a belief may become: which label is the likeliest must stay."""
 DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
 """Where the model's preference among candidates begins to be doubted, and where it counts nothing;
 chosen on Lost and MSRCv2."""
@@ -278,12 +282,14 @@ def belief_with_errors(
     believed, most = (float((1.0 - each[rows, best])[covered].sum()) for each in (belief, even))
     if errors <= believed or most <= believed:
         return belief
-    share = min(1.0, (errors - believed) / (most - believed))
+    share = min(MOST_EVEN, (errors - believed) / (most - believed))
     mixed: FloatArray = (1.0 - share) * belief + share * even
     return mixed
 
 
-def foretold_candidates(probabilities: FloatArray, candidates: BoolArray) -> float:
+def foretold_candidates(
+    probabilities: FloatArray, candidates: BoolArray, *, by_label: bool = False
+) -> float:
     """Return how many candidates of a row the features foretell, on average.
 
     Where wrong candidates have nothing to do with the features, the labels that the model ranks
@@ -292,15 +298,26 @@ def foretold_candidates(probabilities: FloatArray, candidates: BoolArray) -> flo
     labels become candidates together, so that it can be sure of a wrong one.
 
     About 1 where the assumption holds. `probabilities` (n_rows, n_classes): of held-out rows.
-    `candidates` (n_rows, n_classes): their candidate labels.
+    `candidates` (n_rows, n_classes): their candidate labels. `by_label`: whether each label is a
+    candidate by a chance of its own. All alike, a label that often is one passes for foretold,
+    because it is ranked last less often than others.
     """
     n_classes = probabilities.shape[1]
     order = np.argsort(-probabilities, axis=1, kind="stable")
-    by_rank = np.take_along_axis(candidates, order, axis=1).mean(axis=0)
-    by_chance = float(by_rank[n_classes // 2 :].mean())
-    if by_chance >= 1.0:
+    is_last = np.zeros(candidates.shape, dtype=bool)
+    np.put_along_axis(is_last, order[:, n_classes // 2 :], True, axis=1)
+    among_last = candidates & is_last
+    every = float(among_last.sum() / is_last.sum())
+    if every >= 1.0:
         return 1.0
-    return float((by_rank.sum() - n_classes * by_chance) / (1.0 - by_chance))
+    n_named = float(candidates.sum(axis=1).mean())
+    if not by_label:
+        return float((n_named - n_classes * every) / (1.0 - every))
+    n_last = is_last.sum(axis=0)
+    chances = (among_last.sum(axis=0) + ROWS_OF_ALL * every) / (n_last + ROWS_OF_ALL)
+    # What is foretold is no candidate by chance: so many chances less, as labels are frequent.
+    frequency = belief_in_candidates(probabilities, candidates).mean(axis=0)
+    return float((n_named - chances.sum()) / (1.0 - frequency @ chances))
 
 
 def belief_if_foretold(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:

@@ -37,6 +37,8 @@ HEEDED = (1.0, 0.5, 0.25)
 """How much of the doubt that annotators profess may be taken over, besides none."""
 ENDS_IN_USE, MIN_IN_USE = (0.01, 0.99), 0.05
 """Quantiles between which confidences are said to lie, and how far apart these must be."""
+VOTE_ROUNDS, CANDIDATE_ROUNDS = 2, 3
+"""How often annotators, or candidates, and classifiers are learned from each other."""
 GUESSED = 0.1
 """Part of an even share of all votes from which on a label counts wholly as one that is guessed."""
 MIN_ROWS = 20
@@ -82,7 +84,7 @@ def believe(
     is_candidates: bool = False,
     truth: IntArray | None = None,
     n_folds: int = 5,
-    n_rounds: int = 2,
+    n_rounds: int | None = None,
     fit: Fit | Sequence[Fit] | None = None,
     seed: int = 0,
     kept: KeptAnswers | None = None,
@@ -95,18 +97,22 @@ def believe(
     `is_candidates`: whether each row's votes are a set that is taken to hold the truth.
     `truth`: True labels of some rows as positions in `votes.class_names`, -1 where unknown.
     `n_folds`: parts of the rows; each is answered by a model trained on the others.
-    `n_rounds`: how often annotators and classifier are learned from each other.
+    `n_rounds`: how often annotators and classifier are learned from each other; by default
+        `CANDIDATE_ROUNDS` of candidates, whose rounds all answer, and `VOTE_ROUNDS` of votes.
     `fit`: trains the classifier; of several, the one under which held-out votes are likeliest is
         taken, or all of them averaged. By default Max-Matching, as `trainings` says.
     `seed`: decides folds and initial weights.
     `kept`: where finished trainings are kept, and found after an interruption.
     `on_progress`: told after each training how many of them are `done`, of `total`.
     """
+    if n_rounds is None:
+        n_rounds = CANDIDATE_ROUNDS if is_candidates else VOTE_ROUNDS
     if not is_candidates:
         votes = heed_confidences(votes, truth)
     model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
-    predicted, neighbours, share = None, None, 0.0
+    predicted: FloatArray | None = None
+    neighbours, share = None, 0.0
     is_taught = votes.counts > 0
     if truth is not None:
         is_taught |= truth >= 0
@@ -119,6 +125,7 @@ def believe(
             if on_progress is not None:
                 on_progress({"stage": "training", "done": next(done), "total": total})
 
+        foretold: list[FloatArray] = []
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
             raw = [
@@ -149,6 +156,10 @@ def believe(
                 model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_
             else:
+                foretold.append(predicted)
+                if len(foretold) == n_rounds:
+                    # Later rounds know more, and err more towards what they believe: all answer.
+                    predicted = np.mean(foretold, axis=0)
                 belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
     if model is None:
         unanswered = votes.shares()
@@ -238,7 +249,7 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
     inside = rows[is_inside], best[is_inside]
     errors = hidden_errors(predicted, belief, named)
     # Runner-ups understate it where errors hide less often than not; else they tell it themselves.
-    more = errors * foretold_candidates(predicted, named)
+    more = errors * foretold_candidates(predicted, named, by_label=True)
     errors = max(errors, min(more, float((~is_inside).sum())))
     halfway = (errors + float((1.0 - belief[inside]).sum())) / 2.0
     logs = np.where(named, np.log(np.maximum(belief, MIN_PROBABILITY)), -np.inf)

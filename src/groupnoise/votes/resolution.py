@@ -166,7 +166,7 @@ def resolve(
     truth: str | None = None,
     known: Mapping[int, str] | None = None,
     n_folds: int = 5,
-    n_rounds: int = 2,
+    n_rounds: int | None = None,
     n_members: int = 1,
     fit: Fit | None = None,
     random_state: int = 0,
@@ -214,8 +214,9 @@ def resolve(
         True labels of further rows, by row number from 0.
     n_folds : int, default=5
         Parts of the rows; each is answered by a model trained on the others.
-    n_rounds : int, default=2
-        How often annotators and classifier are learned from each other.
+    n_rounds : int, optional
+        How often annotators and classifier are learned from each other; by default 2, and 3 of
+        candidate labels, where all rounds answer together.
     n_members : int, default=1
         Networks that are averaged in each fold; kernels, which votes are learned from, are one.
     fit : callable, optional
@@ -238,7 +239,8 @@ def resolve(
         Labels, probabilities, and the order to look at rows.
     """
     check_count("n_folds", n_folds, least=2)
-    check_count("n_rounds", n_rounds)
+    if n_rounds is not None:
+        check_count("n_rounds", n_rounds)
     check_count("n_members", n_members)
     notes = Guesses(report)
     voted = read_votes(

@@ -290,7 +290,20 @@ def test_candidates_that_features_foretell_are_those_of_a_plain_count(n_classes)
     assert found == pytest.approx(reference.foretold_candidates_loop(proba, candidates))
     if n_classes == 12:
         assert abs(found - 1.0) < 0.2  # the truth stands in the lower half now and then
+    by_label = reference.foretold_candidates_by_label(proba, candidates, 5.0)
+    assert foretold_candidates(proba, candidates, by_label=True) == pytest.approx(by_label)
     assert foretold_candidates(proba, np.ones_like(candidates)) == 1.0
+
+
+def test_labels_that_often_are_candidates_do_not_pass_for_foretold():
+    generator = np.random.default_rng(0)
+    frequency = np.array([0.3, 0.2, *[0.05] * 10])
+    rows, truth = np.arange(4000), generator.choice(12, size=4000, p=frequency)
+    candidates = generator.random((4000, 12)) < 2.0 * frequency  # whatever the row is
+    candidates[rows, truth] = True
+    proba = 0.2 * np.eye(12)[truth] + 0.1 * frequency + 0.1 * generator.random((4000, 12))
+    assert foretold_candidates(proba, candidates) > 1.2
+    assert abs(foretold_candidates(proba, candidates, by_label=True) - 1.0) < 0.1
 
 
 def test_what_is_guaranteed_needs_no_assumption_about_the_candidates():

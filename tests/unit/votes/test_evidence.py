@@ -426,13 +426,39 @@ def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label
 
 def test_the_more_candidates_features_foretell_the_more_errors_are_supposed_to_hide():
     plain, predicted, named, _ = candidates_with_twins(0.2)
-    foretold, hidden = foretold_candidates(predicted, named), hidden_errors(predicted, plain, named)
+    foretold = foretold_candidates(predicted, named, by_label=True)
+    hidden = hidden_errors(predicted, plain, named)
     assert foretold > 1.1
     rows, best = np.arange(2000), predicted.argmax(axis=1)
     covered = named[rows, best]
     assert foretold * hidden < (~covered).sum()
     expected = (1.0 - doubted(plain, predicted, named)[rows, best])[covered].sum()
     assert expected == pytest.approx(foretold * hidden, rel=1e-6)
+
+
+def test_however_many_errors_are_supposed_the_likeliest_candidate_stays():
+    plain, predicted, named, _ = candidates_with_twins(0.9)
+    nearly_all = np.where(named, 0.01, predicted)  # answers outside the candidates in most rows
+    believed = doubted(plain, nearly_all, named)
+    np.testing.assert_array_equal(believed.argmax(axis=1), plain.argmax(axis=1))
+
+
+def test_all_rounds_answer_about_candidates_not_the_last_alone():
+    generator = np.random.default_rng(0)
+    truth = np.arange(120) % 3
+    points = 4.0 * np.eye(3)[truth] + generator.normal(size=(120, 3))
+    named = np.eye(3)[truth] + np.eye(3)[(truth + generator.integers(1, 3, size=120)) % 3]
+    rows, calls = np.arange(120), []
+    votes = Votes(rows, np.zeros(120, dtype=np.int64), named / 2, 120, LABELS, ["c"])
+
+    def fails_at_last(rows, named, weights):
+        calls.append(len(rows))
+        blind = np.zeros_like(rows) if len(calls) > 4 else rows
+        return mean_classifier(blind, named, weights)
+
+    belief = believe(votes, points, is_candidates=True, n_folds=2, fit=fails_at_last)
+    assert len(calls) == 6  # two folds in each of three rounds
+    assert (belief.probabilities.argmax(axis=1) == truth).mean() > 0.9
 
 
 def test_an_interrupted_resolve_goes_on_from_the_trainings_it_finished(tmp_path):
