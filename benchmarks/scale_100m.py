@@ -36,7 +36,7 @@ from _record import RESULTS, write_result
 from speed.workers import Case, predict, train_case
 
 from groupnoise.training.distributed.cost import Machine, TrainingSize, estimate_cost
-from groupnoise.training.workers import OneWorker
+from groupnoise.training.workers import Workers
 
 CLICKS_PER_USER, CLICKS_PER_ITEM, ITEMS_PER_TOPIC = 20, 100, 100
 CLICKS_PER_PART = 2_500_000
@@ -297,7 +297,7 @@ def measured_machine(folder: Path) -> Machine:
     work, rest = [], []
     for case in PROBES:
         begin = time.process_time()
-        train_case(case, OneWorker())
+        train_case(case, Workers())
         taken = (time.process_time() - begin) / (2 * case.n_steps)  # two epochs
         rest.append(taken - predict(case, free, 1))
         units = [{**free, "flops": math.inf, name: 1.0} for name in ("row_bytes", "entries")]

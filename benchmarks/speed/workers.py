@@ -125,7 +125,7 @@ def run(part: str, count: int) -> Any:
 
 def measure_throughput(report: Path) -> None:
     from groupnoise.training.distributed import TorchWorkers, process_group
-    from groupnoise.training.workers import OneWorker
+    from groupnoise.training.workers import Workers
 
     with process_group():
         team = TorchWorkers()
@@ -135,7 +135,7 @@ def measure_throughput(report: Path) -> None:
             alone, together = [], []
             for _ in range(ROUNDS):
                 if team.rank == 0:
-                    alone.append(train_case(case, OneWorker())["seconds_per_step"])
+                    alone.append(train_case(case, Workers())["seconds_per_step"])
                 team.wait()
                 together.append(train_case(case, team)["seconds_per_step"])
             if team.rank == 0:
@@ -154,7 +154,7 @@ def measure_throughput(report: Path) -> None:
 def measure_processor(report: Path) -> None:
     from groupnoise.core import compiled
     from groupnoise.training.distributed import TorchWorkers, process_group
-    from groupnoise.training.workers import OneWorker
+    from groupnoise.training.workers import Workers
 
     with process_group():
         team, usual = TorchWorkers(), compiled.MIN_STEPS
@@ -164,7 +164,7 @@ def measure_processor(report: Path) -> None:
             for _ in range(ROUNDS):
                 if team.rank == 0:
                     for name, compiled.MIN_STEPS in (("alone", usual), ("alone with numba", 0)):
-                        spent[name].append(train_case(case, OneWorker())["processor_per_step"])
+                        spent[name].append(train_case(case, Workers())["processor_per_step"])
                 team.wait()
                 spent["each of two"].append(train_case(case, team)["processor_per_step"])
             best = {name: round(1000 * min(times), 1) for name, times in spent.items() if times}

@@ -16,7 +16,7 @@ from groupnoise import (
 )
 from groupnoise.core.threads import is_worker
 from groupnoise.training.distributed import TorchWorkers, process_group
-from groupnoise.training.workers import OneWorker
+from groupnoise.training.workers import Workers
 
 N_ITEMS = 103
 RECOMMENDERS = {
@@ -80,7 +80,7 @@ def train_classifiers(workers) -> dict[str, list[float]]:
 
 def main(folder: Path) -> None:
     with process_group() if is_worker() else nullcontext():
-        workers = TorchWorkers() if is_worker() else OneWorker()
+        workers = TorchWorkers() if is_worker() else Workers()
         losses = {**train_recommenders(workers, folder), **train_classifiers(workers)}
         if workers.rank == 0:
             (folder / "losses.json").write_text(json.dumps(losses))

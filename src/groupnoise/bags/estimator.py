@@ -38,7 +38,7 @@ from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import PAPER_TRAINING, History
 from groupnoise.training.saver import FitSaves, small_models, training_alone
-from groupnoise.training.workers import OneWorker, Workers
+from groupnoise.training.workers import Workers
 
 AUTO_BUDGET = 600.0
 
@@ -249,7 +249,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)
         if not self._asks_for_loop() and not is_shared and len(self.classes_) > 1:
-            with training_alone(checkpoint, OneWorker()):
+            with training_alone(checkpoint, Workers()):
                 self._decide(
                     instances,
                     labels,

@@ -33,7 +33,7 @@ from groupnoise.training.calibration import calibrated_by, why_not_to_trust_sets
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.saver import training_alone
-from groupnoise.training.workers import OneWorker, Workers
+from groupnoise.training.workers import Workers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -183,7 +183,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         CandidateModel(**given)._check_parameters()
         rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         seed = self._seed()
-        with training_alone(checkpoint, workers or OneWorker()):
+        with training_alone(checkpoint, workers or Workers()):
             trials = HeldOutTrials(
                 rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
             )

@@ -115,10 +115,10 @@ def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) 
 @contextmanager
 def join_workers() -> Iterator[Workers]:
     """Inside the block this process trains with the others that torchrun started, if any."""
-    from groupnoise.training.workers import OneWorker
+    from groupnoise.training.workers import Workers
 
     if not is_worker():
-        yield OneWorker()
+        yield Workers()
         return
     from groupnoise.training.distributed.launcher import process_group
     from groupnoise.training.distributed.workers import TorchWorkers

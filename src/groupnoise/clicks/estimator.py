@@ -31,7 +31,7 @@ from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import History
 from groupnoise.training.saver import FitSaves, training_alone
 from groupnoise.training.state import Moments
-from groupnoise.training.workers import OneWorker, Workers
+from groupnoise.training.workers import Workers
 
 DECISION_SECONDS = 900.0
 """What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
@@ -257,7 +257,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         apart = training.targets is not None or workers is not None
         decided = None
         if self._normalization(apart) == "history":
-            with training_on(self.device), training_alone(checkpoint, OneWorker()):
+            with training_on(self.device), training_alone(checkpoint, Workers()):
                 decided = self._fit_histories(training, validate, checkpoint)
         else:
             if self.keep_optimizer and (workers is not None or self._in_use("n_members") > 1):

@@ -28,7 +28,7 @@ from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import WindowTrials
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.workers import OneWorker, Workers
+from groupnoise.training.workers import Workers
 
 CLICK_VALUES: dict[str, Any] = {
     "dim": 128,
@@ -192,7 +192,7 @@ class WindowTraining(TableRecommender):
         make = (
             partial(item_model, sparse=False)
             if self._in_use("candidates") == "full"
-            else (workers or OneWorker()).item_model
+            else (workers or Workers()).item_model
         )
         return make(
             self.n_items_,

@@ -44,7 +44,7 @@ from groupnoise.training.parameters import (
 from groupnoise.training.saver import training_alone
 from groupnoise.training.state import Moments
 from groupnoise.training.trainer import train
-from groupnoise.training.workers import OneWorker, Workers
+from groupnoise.training.workers import Workers
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
@@ -164,7 +164,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         """
         self.model_ = model
         self.history_ = History()
-        workers = workers or OneWorker()
+        workers = workers or Workers()
         device = self._device(workers.count)
         score = partial(self._score, model=model, workers=workers, device=device)
         train(
@@ -231,7 +231,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
             )
         self.members_ = nn.ModuleList()
         history = History()
-        with training_alone(checkpoint, workers or OneWorker()):
+        with training_alone(checkpoint, workers or Workers()):
             for member in range(1, n_members + 1):
                 model = build(torch_generator(generator))
                 self.members_.append(model)

@@ -38,7 +38,7 @@ from groupnoise.training.optimizer import RowAdam
 from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.saver import Saver, identity_of, training_alone
 from groupnoise.training.state import Moments, TrainingState, moments_of, restore_moments
-from groupnoise.training.workers import OneWorker, Workers
+from groupnoise.training.workers import Workers
 
 
 def train(
@@ -86,7 +86,7 @@ def train(
     another process trains into the same folder.
     Raises TrainingStopped if `checkpoints` was asked to stop; the training is saved.
     """
-    workers = workers or OneWorker()
+    workers = workers or Workers()
     state = TrainingState.begin(model.to(device), plan, generator, history)
     if moments:
         restore_moments(model, state.optimizers, moments)

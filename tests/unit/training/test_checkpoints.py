@@ -20,7 +20,7 @@ from groupnoise.exceptions import CheckpointError, TrainingError, TrainingStoppe
 from groupnoise.training import Checkpoints
 from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.trainer import train
-from groupnoise.training.workers import OneWorker
+from groupnoise.training.workers import Workers
 
 N_TARGETS = 6
 OBJECTIVE = GroupObjective(Marginal(), SigmoidWeighting())
@@ -32,7 +32,7 @@ class Killed(BaseException):
     """Ends a process in the middle of a step, as far as the training can tell."""
 
 
-class KilledAfter(OneWorker):
+class KilledAfter(Workers):
     """Works until it has begun a number of steps."""
 
     def __init__(self, n_steps):

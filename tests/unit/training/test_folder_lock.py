@@ -10,7 +10,7 @@ from groupnoise.training import Checkpoints
 from groupnoise.training import folder_lock as _folder_lock
 from groupnoise.training.folder_lock import LOCK_FILE, FolderLock
 from groupnoise.training.saver import training_alone
-from groupnoise.training.workers import OneWorker
+from groupnoise.training.workers import Workers
 
 pytestmark = pytest.mark.skipif(not _folder_lock.HAS_LOCKS, reason="needs the locks of POSIX")
 
@@ -21,7 +21,7 @@ def no_patience(monkeypatch):
     monkeypatch.setattr(_folder_lock, "PAUSE_SECONDS", 0.001)
 
 
-class SecondWorker(OneWorker):
+class SecondWorker(Workers):
     rank = 1
 
 
@@ -64,9 +64,9 @@ def test_blocks_of_the_same_training_may_be_nested(saves):
 
 def test_only_the_first_worker_holds_the_folder(saves):
     with (
-        training_alone(Checkpoints(saves), OneWorker()),
+        training_alone(Checkpoints(saves), Workers()),
         training_alone(Checkpoints(saves), SecondWorker()),
-        training_alone(None, OneWorker()),
+        training_alone(None, Workers()),
     ):
         assert [path.name for path in saves.iterdir()] == [LOCK_FILE]
 

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.model import MatchingModel
 from groupnoise.training.distributed.sharded import ShardedItemModel
+from groupnoise.training.workers import Workers
 
 
 def logsumexp_over_workers(log_normalizers: Tensor, *, counts: bool = True) -> Tensor:
@@ -48,7 +49,7 @@ class _LogSumExp(torch.autograd.Function):
         return everyones * (log_normalizers - result).exp(), None
 
 
-class TorchWorkers:
+class TorchWorkers(Workers):
     """The processes of the default group; make it inside :func:`process_group`.
 
     Gradients of parameters that every worker holds are summed in one all-reduce per kind of
