@@ -14,7 +14,7 @@ ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 LITERALS = (str, int, float, bool, tuple, type(None))
 
 
-def inherit_docstring(cls: Class) -> Class:
+def inherit_docstring(cls: Class, like: type | None = None) -> Class:
     """Complete the numpydoc of a class and of its methods.
 
     What a class does not say itself of the parameters of its signature and of its Attributes, its
@@ -24,8 +24,9 @@ def inherit_docstring(cls: Class) -> Class:
     a parameter again.
 
     `cls`: the class. A dataclass is made one first: the signature says what the parameters are.
+    `like`: a class whose methods do the same, and describe what bases do not.
     """
-    bases = cls.__mro__[1:-1]
+    bases = (*cls.__mro__[1:-1], *([] if like is None else [like]))
     _complete(cls, [base.__doc__ for base in bases], [])
     said = [method.__doc__ for base in cls.__mro__[:-1] for method in _methods(base).values()]
     for name, method in _methods(cls).items():

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Generator, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -285,26 +286,14 @@ class Client(_Requests):
             return end.value
 
 
-@inherit_docstring
+@partial(inherit_docstring, like=Client)
 class AsyncClient(_Requests):
     """Asks a recall service without waiting; otherwise as :class:`Client`."""
 
     _kind = "AsyncClient"
 
     async def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> ClientAnswer:
-        """Return the answer to each history; see :meth:`Client.recall`.
-
-        Parameters
-        ----------
-        histories : sequence of sequences of item ids
-            Clicks, oldest first.
-        **options
-            As in :meth:`Client.recall`.
-
-        Returns
-        -------
-        ClientAnswer
-        """
+        """Return the answer to each history."""
         answer: ClientAnswer = await self._run(self._recall(histories, options))
         return answer
 
@@ -317,50 +306,17 @@ class AsyncClient(_Requests):
         clicked: Sequence[ItemId] = (),
         propensity: Sequence[float] | None = None,
     ) -> int:
-        """Tell the service what was shown and clicked; see :meth:`Client.feedback`.
-
-        Parameters
-        ----------
-        answer : ClientAnswer
-            What :meth:`recall` returned.
-        user : int or str
-            To whom.
-        shown, clicked : sequence of item ids, default=()
-            The items shown, and those clicked.
-        propensity : sequence of float, optional
-            The chance of each item to be shown; equal by default.
-
-        Returns
-        -------
-        int
-        """
+        """Tell the service what was shown of an answer, and what was clicked."""
         n_rows: int = await self._run(self._feedback(answer, user, shown, clicked, propensity))
         return n_rows
 
     async def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
-        """Return the items that best follow one item.
-
-        Parameters
-        ----------
-        item : int or str
-            An item id.
-        top : int, default=10
-            How many items.
-
-        Returns
-        -------
-        list of dict
-        """
+        """Return the items that best follow one item."""
         items: list[dict[str, Any]] = await self._run(self._similar(item, top))
         return items
 
     async def model(self) -> dict[str, Any]:
-        """Return what the service says of its model.
-
-        Returns
-        -------
-        dict
-        """
+        """Return what the service says of its model."""
         answer: dict[str, Any] = await self._run(self._model())
         return answer
 
