@@ -14,7 +14,6 @@ import typer
 from groupnoise import __version__
 from groupnoise.cli.artifacts import items_app, pull, push, versions_app
 from groupnoise.cli.audit import audit
-from groupnoise.cli.calibrate import calibrate
 from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
@@ -24,7 +23,7 @@ from groupnoise.cli.fit import fit
 from groupnoise.cli.heatmap import embed, heatmap, select
 from groupnoise.cli.info import doctor, info
 from groupnoise.cli.methods import methods
-from groupnoise.cli.predict import predict
+from groupnoise.cli.predict import calibrate, predict
 from groupnoise.cli.recall import recall, replay
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.review import resolve, review
