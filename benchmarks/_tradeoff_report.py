@@ -10,8 +10,6 @@ import numpy as np
 
 from groupnoise.decisions.trade_off import (
     STRENGTHS as AUTO_STRENGTHS,
-)
-from groupnoise.decisions.trade_off import (
     GroupCriteria,
     TradeOffTrial,
     best_trial,

@@ -21,19 +21,4 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.audit.find": "find_group_issues",
-        "groupnoise.bags.estimator": "MaxMatchingMILClassifier",
-        "groupnoise.bags.mipl": "MaxMatchingMIPLClassifier",
-        "groupnoise.candidates.estimator": "MaxMatchingPartialLabelClassifier",
-        "groupnoise.candidates.label_issues": "find_label_issues",
-        "groupnoise.candidates.noisy_labels": "NoisyLabelClassifier",
-        "groupnoise.clicks.estimator": "MaxMatchingRecommender",
-        "groupnoise.core.groups": "Groups",
-        "groupnoise.core.loss": "GroupLoss",
-        "groupnoise.core.threads": "configure_threads",
-        "groupnoise.io.model_files": "load_model",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
 from typing import Any
 
 
-def lazy_names(
-    package: str, names: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose names live in modules.
 
-    Type checkers do not run it: they read the same names from imports for them alone.
+    The names are those that its `__init__.py` imports under `if TYPE_CHECKING`: type checkers read
+    them there, and here they are read from its text, since Python passes them over.
 
-    `package`: `__name__` of the package. `names`: for each module, by its absolute name, the public
-    names that it defines, parted by blanks.
+    `package`: `__name__` of the package.
     """
-    home = {name: module for module, listed in names.items() for name in listed.split()}
+    loader: Any = sys.modules[package].__loader__
+    home = {
+        alias.name: imports.module
+        for block in ast.parse(loader.get_source(package)).body
+        if isinstance(block, ast.If)
+        for imports in block.body
+        if isinstance(imports, ast.ImportFrom) and imports.module is not None
+        for alias in imports.names
+    }
 
     def __getattr__(name: str) -> Any:
         if name not in home:

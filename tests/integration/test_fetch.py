@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from groupnoise.cli.data import data_app
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
-from groupnoise.io import fetch_dataset
-from groupnoise.io import registry as _registry
+from groupnoise.io import fetch_dataset, registry as _registry
 from groupnoise.io.registry import DataFile, find_dataset
 
 pytest.importorskip("pooch")

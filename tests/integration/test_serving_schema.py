@@ -1,8 +1,7 @@
 """Whatever fits or breaks the OpenAPI schema, the service answers without failing."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from serving_support import write_shop
 

@@ -9,11 +9,4 @@ if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues as GroupIssues
     from groupnoise.audit.page import write_audit_page as write_audit_page
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.audit.clean": "cleaned_copy",
-        "groupnoise.audit.issues": "GroupIssues",
-        "groupnoise.audit.page": "write_audit_page",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

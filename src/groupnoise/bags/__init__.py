@@ -9,11 +9,4 @@ if TYPE_CHECKING:
     from groupnoise.bags.embedding.folder import embed_folder as embed_folder
     from groupnoise.bags.files import read_bags as read_bags
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.bags.digits": "load_digit_bags",
-        "groupnoise.bags.embedding.folder": "embed_folder",
-        "groupnoise.bags.files": "read_bags",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

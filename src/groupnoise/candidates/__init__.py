@@ -10,20 +10,8 @@ if TYPE_CHECKING:
     from groupnoise.candidates.label_issues import LabelIssues as LabelIssues
     from groupnoise.candidates.noise import (
         add_candidates as add_candidates,
-    )
-    from groupnoise.candidates.noise import (
         add_false_labels as add_false_labels,
-    )
-    from groupnoise.candidates.noise import (
         flip_labels as flip_labels,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.bags.digits": "load_digit_candidates",
-        "groupnoise.candidates.files": "read_candidates",
-        "groupnoise.candidates.label_issues": "LabelIssues",
-        "groupnoise.candidates.noise": "add_candidates add_false_labels flip_labels",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

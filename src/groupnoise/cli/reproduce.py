@@ -14,8 +14,7 @@ import typer
 
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
 from groupnoise.cli.options import progress_bars
-from groupnoise.cli.reproduce_measures import MEASURES, Request
-from groupnoise.cli.reproduce_measures import run_and_report as run_measure
+from groupnoise.cli.reproduce_measures import MEASURES, Request, run_and_report as run_measure
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, ParameterError
 
@@ -282,8 +281,7 @@ def _run(
     """Run a plan, write its reports, show the table and return its rows."""
     from groupnoise.reproduce.provenance import RunFacts, spell_command
     from groupnoise.reproduce.report.reproduction import reproduction_rows, write_reproduction
-    from groupnoise.reproduce.running import TimeLeft
-    from groupnoise.reproduce.running import reproduce as run
+    from groupnoise.reproduce.running import TimeLeft, reproduce as run
 
     if not plan.jobs:
         return []

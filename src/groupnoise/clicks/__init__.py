@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from groupnoise.clicks.history_split import split_histories as split_histories
     from groupnoise.clicks.judged import (
         JudgedTargets as JudgedTargets,
-    )
-    from groupnoise.clicks.judged import (
         judge_targets as judge_targets,
     )
     from groupnoise.clicks.log import read_clicks as read_clicks
@@ -20,17 +18,4 @@ if TYPE_CHECKING:
     from groupnoise.clicks.streaming import convert_clicks as convert_clicks
     from groupnoise.clicks.windows import cut_windows as cut_windows
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.clicks.history_split": "split_histories",
-        "groupnoise.clicks.judged": "JudgedTargets judge_targets",
-        "groupnoise.clicks.log": "read_clicks",
-        "groupnoise.clicks.ranking": "rank_targets",
-        "groupnoise.clicks.shop": "make_shop",
-        "groupnoise.clicks.splits": "split_clicks",
-        "groupnoise.clicks.stored_windows": "write_windows",
-        "groupnoise.clicks.streaming": "convert_clicks",
-        "groupnoise.clicks.windows": "cut_windows",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

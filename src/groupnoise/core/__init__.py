@@ -5,45 +5,20 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.core.batching import batch_rows as batch_rows
-    from groupnoise.core.batching import collate as collate
+    from groupnoise.core.batching import batch_rows as batch_rows, collate as collate
     from groupnoise.core.encoders import FrozenEncoder as FrozenEncoder
     from groupnoise.core.metrics import (
         approximated_accuracy as approximated_accuracy,
-    )
-    from groupnoise.core.metrics import (
         expected_calibration_error as expected_calibration_error,
-    )
-    from groupnoise.core.metrics import (
         hit_at_k as hit_at_k,
-    )
-    from groupnoise.core.metrics import (
         ndcg_at_k as ndcg_at_k,
     )
     from groupnoise.core.selection import (
         All as All,
-    )
-    from groupnoise.core.selection import (
         Marginal as Marginal,
-    )
-    from groupnoise.core.selection import (
         Max as Max,
-    )
-    from groupnoise.core.selection import (
         Tempered as Tempered,
-    )
-    from groupnoise.core.selection import (
         TopK as TopK,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.core.batching": "batch_rows collate",
-        "groupnoise.core.encoders": "FrozenEncoder",
-        "groupnoise.core.metrics": (
-            "approximated_accuracy expected_calibration_error hit_at_k ndcg_at_k"
-        ),
-        "groupnoise.core.selection": "All Marginal Max Tempered TopK",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -8,10 +8,4 @@ if TYPE_CHECKING:
     from groupnoise.decisions.record import Decisions as Decisions
     from groupnoise.decisions.trade_off import TradeOff as TradeOff
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.decisions.record": "Decisions",
-        "groupnoise.decisions.trade_off": "TradeOff",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,18 +5,11 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.io.data_folder import open_groups as open_groups
-    from groupnoise.io.data_folder import write_groups as write_groups
+    from groupnoise.io.data_folder import open_groups as open_groups, write_groups as write_groups
     from groupnoise.io.datasets import (
         BagDataset as BagDataset,
-    )
-    from groupnoise.io.datasets import (
         ClickDataset as ClickDataset,
-    )
-    from groupnoise.io.datasets import (
         PartialLabelDataset as PartialLabelDataset,
-    )
-    from groupnoise.io.datasets import (
         single_label as single_label,
     )
     from groupnoise.io.description import describe as describe
@@ -24,14 +17,4 @@ if TYPE_CHECKING:
     from groupnoise.io.named import load_dataset as load_dataset
     from groupnoise.io.registry import list_datasets as list_datasets
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.io.data_folder": "open_groups write_groups",
-        "groupnoise.io.datasets": "BagDataset ClickDataset PartialLabelDataset single_label",
-        "groupnoise.io.description": "describe",
-        "groupnoise.io.download": "fetch_dataset",
-        "groupnoise.io.named": "load_dataset",
-        "groupnoise.io.registry": "list_datasets",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,12 +7,9 @@ from groupnoise._lazy import lazy_names
 if TYPE_CHECKING:
     from groupnoise.recall.artifact import open_artifact as open_artifact
     from groupnoise.recall.batch import recall_file as recall_file
-    from groupnoise.recall.client import AsyncClient as AsyncClient
-    from groupnoise.recall.client import Client as Client
+    from groupnoise.recall.client import AsyncClient as AsyncClient, Client as Client
     from groupnoise.recall.engines import (
         export_vectors as export_vectors,
-    )
-    from groupnoise.recall.engines import (
         query_vectors as query_vectors,
     )
     from groupnoise.recall.index import IndexSpec as IndexSpec
@@ -20,16 +17,4 @@ if TYPE_CHECKING:
     from groupnoise.recall.options import RecallOptions as RecallOptions
     from groupnoise.recall.registry import Registry as Registry
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.recall.artifact": "open_artifact",
-        "groupnoise.recall.batch": "recall_file",
-        "groupnoise.recall.client": "AsyncClient Client",
-        "groupnoise.recall.engines": "export_vectors query_vectors",
-        "groupnoise.recall.index": "IndexSpec",
-        "groupnoise.recall.model": "RecallModel",
-        "groupnoise.recall.options": "RecallOptions",
-        "groupnoise.recall.registry": "Registry",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

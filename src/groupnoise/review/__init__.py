@@ -7,9 +7,4 @@ from groupnoise._lazy import lazy_names
 if TYPE_CHECKING:
     from groupnoise.review.desk import Desk as Desk
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.review.desk": "Desk",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,14 +7,7 @@ from groupnoise._lazy import lazy_names
 if TYPE_CHECKING:
     from groupnoise.training.checkpoints import (
         Checkpoints as Checkpoints,
-    )
-    from groupnoise.training.checkpoints import (
         stop_on_signals as stop_on_signals,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.training.checkpoints": "Checkpoints stop_on_signals",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.votes.ballots import Votes as Votes
-    from groupnoise.votes.ballots import krippendorff_alpha as krippendorff_alpha
+    from groupnoise.votes.ballots import Votes as Votes, krippendorff_alpha as krippendorff_alpha
     from groupnoise.votes.dawid_skene import DawidSkene as DawidSkene
     from groupnoise.votes.files import read_votes as read_votes
-    from groupnoise.votes.resolution import Resolution as Resolution
-    from groupnoise.votes.resolution import resolve as resolve
+    from groupnoise.votes.resolution import Resolution as Resolution, resolve as resolve
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.votes.ballots": "Votes krippendorff_alpha",
-        "groupnoise.votes.dawid_skene": "DawidSkene",
-        "groupnoise.votes.files": "read_votes",
-        "groupnoise.votes.resolution": "Resolution resolve",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from groupnoise.candidates import add_candidates, load_digit_candidates
 from groupnoise.candidates.noise import replace_candidates

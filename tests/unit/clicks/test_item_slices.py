@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import rank_targets, ranking
-from groupnoise.clicks import ranking_slices as _item_slices
+from groupnoise.clicks import rank_targets, ranking, ranking_slices as _item_slices
 from groupnoise.clicks.ranking import rank_and_list
 
 N_ITEMS = 40

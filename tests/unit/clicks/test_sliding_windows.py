@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from groupnoise import Groups
 from groupnoise.clicks.windows import large_enough, sliding_windows

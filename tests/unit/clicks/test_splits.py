@@ -4,8 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from groupnoise import Groups
 from groupnoise.clicks.splits import CLICK_PROTOCOLS, split_clicks

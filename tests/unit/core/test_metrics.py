@@ -5,8 +5,7 @@ from math import log2
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from groupnoise.core import approximated_accuracy, hit_at_k, ndcg_at_k
 from groupnoise.core.metrics import accuracy, accuracy_within, covering_rate

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from builders import offsets_of, ragged_sizes, seeds, steady
 from groupnoise.core import batch_rows

@@ -1,8 +1,7 @@
 """Counts in bins a reader can take in."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from groupnoise.io.description import histogram_of_sizes

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import split_rows

@@ -11,8 +11,6 @@ from groupnoise.io.training_record import (
     TrainingRecord,
     read_calibration_record,
     read_training_record,
-)
-from groupnoise.io.training_record import (
     write_training_record as write,
 )
 

@@ -6,8 +6,7 @@ import pytest
 from groupnoise.clicks import convert_clicks
 from groupnoise.clicks.log import read_histories
 from groupnoise.exceptions import DataError, MissingDataError
-from groupnoise.recall import RecallOptions, recall_file
-from groupnoise.recall import batch as _batch
+from groupnoise.recall import RecallOptions, batch as _batch, recall_file
 
 HISTORIES = [("u1", ["tea"]), ("u2", ["hammer", "x"]), ("u3", ["zz"]), ("u4", ["tea", "cup"])]
 

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.recall.search import Eligible, ExactSearch, tournament

@@ -6,8 +6,7 @@ import os
 import pytest
 
 from groupnoise.exceptions import CheckpointError
-from groupnoise.training import Checkpoints
-from groupnoise.training import folder_lock as _folder_lock
+from groupnoise.training import Checkpoints, folder_lock as _folder_lock
 from groupnoise.training.folder_lock import LOCK_FILE, FolderLock
 from groupnoise.training.saver import training_alone
 from groupnoise.training.workers import Workers

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 import torch
-from torch.optim import Adam as TorchAdam
-from torch.optim import AdamW, SparseAdam
+from torch.optim import Adam as TorchAdam, AdamW, SparseAdam
 
 from builders import table_model
 from groupnoise.core import compiled

@@ -8,25 +8,12 @@ if TYPE_CHECKING:
     from groupnoise.bags.baselines.attention import AttentionMILClassifier as AttentionMILClassifier
     from groupnoise.bags.baselines.logistic import (
         InstanceLRClassifier as InstanceLRClassifier,
-    )
-    from groupnoise.bags.baselines.logistic import (
         MILRClassifier as MILRClassifier,
     )
     from groupnoise.bags.baselines.networks import (
         GICFClassifier as GICFClassifier,
-    )
-    from groupnoise.bags.baselines.networks import (
         IMILClassifier as IMILClassifier,
-    )
-    from groupnoise.bags.baselines.networks import (
         MiNetClassifier as MiNetClassifier,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.bags.baselines.attention": "AttentionMILClassifier",
-        "groupnoise.bags.baselines.logistic": "InstanceLRClassifier MILRClassifier",
-        "groupnoise.bags.baselines.networks": "GICFClassifier IMILClassifier MiNetClassifier",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

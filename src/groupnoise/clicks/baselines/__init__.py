@@ -8,15 +8,11 @@ if TYPE_CHECKING:
     from groupnoise.clicks.baselines.base import PopularityRecommender as PopularityRecommender
     from groupnoise.clicks.baselines.counting import (
         CooccurrenceRecommender as CooccurrenceRecommender,
+        ItemCFRecommender as ItemCFRecommender,
     )
-    from groupnoise.clicks.baselines.counting import ItemCFRecommender as ItemCFRecommender
     from groupnoise.clicks.baselines.least_squares import (
         ALSRecommender as ALSRecommender,
-    )
-    from groupnoise.clicks.baselines.least_squares import (
         BlockEASERecommender as BlockEASERecommender,
-    )
-    from groupnoise.clicks.baselines.least_squares import (
         EASERecommender as EASERecommender,
     )
     from groupnoise.clicks.baselines.lrurec import LRURecRecommender as LRURecRecommender
@@ -24,27 +20,8 @@ if TYPE_CHECKING:
     from groupnoise.clicks.baselines.sasrec import SASRecRecommender as SASRecRecommender
     from groupnoise.clicks.baselines.short_windows import (
         AttRecRecommender as AttRecRecommender,
-    )
-    from groupnoise.clicks.baselines.short_windows import (
         CaserRecommender as CaserRecommender,
-    )
-    from groupnoise.clicks.baselines.short_windows import (
         ComiRecRecommender as ComiRecRecommender,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.clicks.baselines.short_windows": (
-            "AttRecRecommender CaserRecommender ComiRecRecommender"
-        ),
-        "groupnoise.clicks.baselines.base": "PopularityRecommender",
-        "groupnoise.clicks.baselines.counting": "CooccurrenceRecommender ItemCFRecommender",
-        "groupnoise.clicks.baselines.least_squares": (
-            "ALSRecommender BlockEASERecommender EASERecommender"
-        ),
-        "groupnoise.clicks.baselines.lrurec": "LRURecRecommender",
-        "groupnoise.clicks.baselines.neural_cf": "NeuralCFRecommender",
-        "groupnoise.clicks.baselines.sasrec": "SASRecRecommender",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,14 +7,6 @@ from groupnoise._lazy import lazy_names
 if TYPE_CHECKING:
     from groupnoise.recall.http.app import create_app as create_app
     from groupnoise.recall.http.server import serve as serve
-    from groupnoise.recall.http.settings import Limits as Limits
-    from groupnoise.recall.http.settings import ServiceSettings as ServiceSettings
+    from groupnoise.recall.http.settings import Limits as Limits, ServiceSettings as ServiceSettings
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.recall.http.app": "create_app",
-        "groupnoise.recall.http.server": "serve",
-        "groupnoise.recall.http.settings": "Limits ServiceSettings",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -8,10 +8,4 @@ if TYPE_CHECKING:
     from groupnoise.training.distributed.launcher import process_group as process_group
     from groupnoise.training.distributed.workers import TorchWorkers as TorchWorkers
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "groupnoise.training.distributed.launcher": "process_group",
-        "groupnoise.training.distributed.workers": "TorchWorkers",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

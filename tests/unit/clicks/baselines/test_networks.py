@@ -13,8 +13,6 @@ from groupnoise.clicks.baselines import (
     LRURecRecommender,
     NeuralCFRecommender,
     SASRecRecommender,
-)
-from groupnoise.clicks.baselines import (
     neural_cf as _neural_cf,
 )
 from groupnoise.clicks.baselines.neural_cf import NeuralCFNetwork
