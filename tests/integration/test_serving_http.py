@@ -94,6 +94,33 @@ def test_the_routes_are_shown_with_a_request_that_works_and_nothing_from_outside
     assert '[["cup", "hammer"]]' in commands[0]  # the most popular
 
 
+def test_fields_are_shown_with_defaults_and_examples(client):
+    shown = unescape(client.get("/docs").text)
+    assert "Items per history; per interest, where interests are asked for. Default: 10." in shown
+    assert 'oldest click first. Required. Example: [["i12", "i7"], []]' in shown
+    assert 'Never recall these. Default: []. Example: ["i12"]' in shown
+    schema = client.get("/openapi.json").json()["paths"]["/v1/feedback"]["post"]["requestBody"]
+    fields = schema["content"]["application/json"]["schema"]["properties"]
+    assert fields["clicked"]["default"] == []
+    assert fields["user"]["examples"] == ["u7"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "said"),
+    [
+        ("POST", "/v1/similar", 404, "there are POST /v1/recall, GET /v1/similar/{item}"),
+        ("POST", "/v1/recall/", 404, "(did you mean '/v1/recall'?)"),
+        ("POST", "/v1/similar/tea", 405, "'/v1/similar/tea' is not asked by POST; use GET."),
+    ],
+)
+def test_other_paths_and_methods_are_answered_with_those_there_are(
+    client, method, path, status, said
+):
+    answer = client.request(method, path, json={"item": "tea"}, follow_redirects=False)
+    assert answer.status_code == status
+    assert said in answer.json()["error"]["message"]
+
+
 def test_the_model_describes_itself_and_its_limits(client):
     described = client.get("/v1/model").json()
     assert described["main"]["card"]["name"] == "Six items"

@@ -140,6 +140,7 @@ def test_the_command_has_the_options_of_the_service(service, folder, groupnoise)
     assert row["clicks"] == [item["click"] for item in expected]
     for wrong, sentence in (
         (("--filter", "{"), "--filter is not JSON"),
+        (("--filter", "brand=Acme"), """as in --filter '{"brand": "Acme"}'."""),
         (("--max-per", "brand"), "--max-per is written ATTRIBUTE=COUNT"),
         (("--allow", folder / "none.txt"), "cannot be read as a list"),
     ):

@@ -40,10 +40,11 @@ def test_feedback_of_a_service_is_replayed(command, tmp_path):
                 about = {"request_id": request_id, "user": user, "version": version}
                 told = {**about, "shown": items, "clicked": items[:1]}
                 for _ in range(2):  # a client that tries again counts once
-                    assert client.post("/v1/feedback", json=told).json() == {"rows": 10}
+                    kept_rows = client.post("/v1/feedback", json=told).json()
+                    assert kept_rows == {"rows": 10, "unknown": []}
                 if user % 2:  # a click that comes later
                     later = {**about, "clicked": items[1:2]}
-                    assert client.post("/v1/feedback", json=later).json() == {"rows": 1}
+                    assert client.post("/v1/feedback", json=later).json()["rows"] == 1
             stray = {"request_id": "nobody", "user": 1, "clicked": [1]}
             assert client.post("/v1/feedback", json=stray).status_code == 200
             metrics = client.get("/metrics").text
@@ -101,6 +102,19 @@ def test_feedback_is_checked(service, change, status, said):
     answer = httpx.post(f"{service.address}/v1/feedback", json={**GOOD, **change})
     assert answer.status_code == status, answer.text
     assert said in answer.text
+
+
+def test_items_that_no_served_model_knows_are_told_and_refused_of_a_version_that_lacks_them(
+    service,
+):
+    address = f"{service.address}/v1/feedback"
+    strange = {**GOOD, "shown": ["tea", "kettle"]}
+    assert httpx.post(address, json=strange).json() == {"rows": 2, "unknown": ["kettle"]}
+    version = httpx.get(f"{service.address}/v1/model").json()["main"]["version"]
+    assert httpx.post(address, json={**GOOD, "version": version}).json()["unknown"] == []
+    answer = httpx.post(address, json={**strange, "version": version})
+    assert answer.status_code == 422
+    assert f"version {version} has no item 'kettle', so it cannot have" in answer.text
 
 
 def test_floods_are_refused_and_files_are_bounded(service):

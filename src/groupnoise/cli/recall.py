@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -150,7 +151,12 @@ def _parsed(filter: str | None) -> Any:
     try:
         return None if filter is None else json.loads(filter)
     except ValueError as error:
-        raise ParameterError(f"--filter is not JSON: {error}.") from None
+        name, sign, value = str(filter).partition("=")
+        meant = {name: value} if name and sign and "{" not in name else {"brand": ["Acme", "Bolt"]}
+        raise ParameterError(
+            f"--filter is not JSON ({error}); write it as in --filter "
+            f"{shlex.quote(json.dumps(meant, ensure_ascii=False))}."
+        ) from None
 
 
 def _caps(given: Iterable[str]) -> dict[str, int]:

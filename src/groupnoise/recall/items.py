@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -217,6 +218,9 @@ class ItemTable:
         codes = self.codes_under(attribute)
         unknown = next((value for value in values if value not in codes), None)
         if unknown is not None:
+            if attribute == CATEGORY:
+                names = {name: code for code, name in enumerate(self.category_names)}
+                raise DataError(self._about_no_category(unknown, names))
             near = did_you_mean(unknown[:40], codes)
             raise DataError(f"no {attribute} is called {unknown[:40]!r}{near}.")
         assert self._category_codes is not None
@@ -235,12 +239,26 @@ class ItemTable:
         codes = {name: code for code, name in enumerate(self.category_names)}
         unknown = [name for name in names if name not in codes]
         if unknown:
-            near = did_you_mean(unknown[0][:40], codes)
-            raise DataError(f"no category is called {unknown[0]!r}{near}.")
+            raise DataError(self._about_no_category(unknown[0], codes))
         requested = np.isin(self._category_codes, [codes[name] for name in names])
         positions = np.flatnonzero(requested)
         rows = np.searchsorted(self._category_offsets, positions, side="right") - 1
         return np.unique(rows).astype(np.int64)
+
+    def _about_no_category(self, name: str, codes: Mapping[str, int]) -> str:
+        """Say that there is no such category, or that it is several, as answers join them."""
+        parts = [part.strip() for part in name.split(CATEGORY_SEPARATOR)]
+        if len(parts) > 1 and all(part in codes for part in parts):
+            wanted: dict[str, Any] = {}
+            for part in parts:
+                attribute, sign, value = part.partition(ATTRIBUTE_SIGN)
+                wanted[attribute if sign else CATEGORY] = value if sign else part
+            return (
+                f"{name[:40]!r} is {len(parts)} categories, joined as answers show them: name each "
+                "by itself to recall from any of them, or all of them in a filter: "
+                f"{json.dumps(wanted, ensure_ascii=False)}."
+            )
+        return f"no category is called {name[:40]!r}{did_you_mean(name[:40], codes)}."
 
     def search(self, query: str, limit: int) -> IntArray:
         """Return positions whose title holds every word of `query`, the most popular first.

@@ -90,3 +90,13 @@ def test_a_title_search_ranks_by_word_and_popularity(query, expected):
 def test_a_search_returns_no_more_than_asked():
     items = table([1, 2, 3], titles=["tea"] * 3)
     assert len(items.search("tea", 2)) == 2
+
+
+def test_categories_joined_as_answers_show_them_are_told_apart():
+    items = table(["a", "b"], categories=[["K05", "Marke=Gamma"], ["K05", "Marke=Alpha"]])
+    for ask in (items.in_categories, lambda names: items.having("category", names)):
+        with pytest.raises(DataError, match="is 2 categories, joined as answers show") as refusal:
+            ask(["K05|Marke=Gamma"])
+        assert '{"category": "K05", "Marke": "Gamma"}' in str(refusal.value)
+        with pytest.raises(DataError, match=r"no category is called 'K05\|x'"):
+            ask(["K05|x"])

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import GroupNoiseError, UnknownTargetError
 from groupnoise.recall.items import CATEGORY
 from groupnoise.recall.model import RecallModel
@@ -23,6 +24,7 @@ MAX_SENTENCES = 5
 MAX_QUOTED = 40
 """Characters of a name that a refusal repeats."""
 FAULTS = {"missing": "it is missing", "extra_forbidden": "a request has no field of this name"}
+EXAMPLES = {"filter": ', such as {"brand": ["Acme", "Bolt"]}'}
 MUST_BE = "must be "
 KINDS = {
     "int_type": "a whole number",
@@ -256,7 +258,8 @@ def about_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     for where, said in list(demands.items())[:MAX_SENTENCES]:
         first, *others = said
         alternatives = [each.removeprefix(MUST_BE) for each in others]
-        told.append(f"{where}: {' or '.join([first, *alternatives])}.")
+        example = EXAMPLES.get(where, "")
+        told.append(f"{where}: {' or '.join([first, *alternatives])}{example}.")
     return " ".join(told)
 
 
@@ -269,6 +272,14 @@ def _demand(error: Mapping[str, Any]) -> str:
         return FAULTS[kind]
     said = str(error["msg"])
     return said[:1].lower() + said[1:]
+
+
+def _paths_of(app: FastAPI) -> str:
+    """Return the paths of a service with their methods, as its page of routes lists them."""
+    return ", ".join(
+        f"{' and '.join(map(str.upper, methods))} {path}"
+        for path, methods in app.openapi()["paths"].items()
+    )
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -295,9 +306,14 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> JSONResponse:
         codes = {404: "not_found", 405: "method_not_allowed"}
-        refusal = Refusal(
-            error.status_code, codes.get(error.status_code, "refused"), str(error.detail)
-        )
+        message, path = str(error.detail), request.url.path[:MAX_QUOTED]
+        if error.status_code == 404:
+            near = did_you_mean(path, app.openapi()["paths"])
+            message = f"there is no path {path!r}{near}; there are {_paths_of(app)}. See /docs."
+        elif error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "another method")
+            message = f"{path!r} is not asked by {request.method}; use {allowed}."
+        refusal = Refusal(error.status_code, codes.get(error.status_code, "refused"), message)
         response = refusal.response(request.state.request_id)
         response.headers.update(error.headers or {})
         return response

@@ -96,6 +96,7 @@ def guarded_app(service: RecallService) -> ASGIApp:
         version=__version__,
         description="Items a click history leads to, by Max-Matching.",
         lifespan=_lifespan_of(service),
+        redirect_slashes=False,  # a redirected body is lost on most clients
         docs_url=None,  # these two load scripts from other hosts; /docs is our own
         redoc_url=None,
     )
@@ -128,7 +129,7 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
     async def similar(
         request: Request,
         item: Annotated[str, Path(description="An item id.")],
-        top: Annotated[int, Query(ge=1)] = 10,
+        top: Annotated[int, Query(ge=1, description="How many.")] = 10,
     ) -> Response:
         """Return the items that best follow one item."""
         answer = await service.similar(item, top)
@@ -138,7 +139,7 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
     @app.get("/v1/items", response_model=ItemsAnswer, responses=_REFUSALS)
     async def items(
         q: Annotated[str, Query(description="Words of a title; empty for popular items.")] = "",
-        limit: Annotated[int, Query(ge=1)] = 10,
+        limit: Annotated[int, Query(ge=1, description="How many, at most.")] = 10,
     ) -> Response:
         """Find items by title."""
         check_limit(service.limits, "top", limit, f"limit is {limit}")
@@ -159,8 +160,8 @@ def _add_feedback_route(app: FastAPI, service: RecallService) -> None:
         """Keep which items of an answer were shown and clicked."""
         content_type = request.headers.get("content-type", "")
         kept = service.keep_feedback(await request.body(), content_type)
-        n_rows, request.state.version = kept
-        return JSONResponse({"rows": n_rows})
+        answer, request.state.version = kept
+        return JSONResponse(answer)
 
 
 def _body_of(schema: type[BaseModel]) -> dict[str, Any]:

@@ -17,8 +17,15 @@ from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.io.files import check_writable_folder
 from groupnoise.recall.http.answers import Refusal, about_errors
 from groupnoise.recall.http.monitoring import log
-from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body
+from groupnoise.recall.http.requests import (
+    LONGEST_QUOTED,
+    ItemId,
+    ItemIds,
+    check_limit,
+    read_body,
+)
 from groupnoise.recall.http.settings import Limits
+from groupnoise.recall.items import ItemTable
 
 PATTERN = "feedback-*.jsonl"
 
@@ -36,21 +43,27 @@ class FeedbackRequest(BaseModel):
     )
 
     request_id: Annotated[
-        str, Field(pattern=r"^[\w.-]{1,64}$", description="The `X-Request-ID` of the answer.")
+        str,
+        Field(
+            pattern=r"^[\w.-]{1,64}$",
+            description="The `X-Request-ID` of the answer.",
+            examples=["a1b2"],
+        ),
     ]
-    user: Annotated[ItemId, Field(description="To whom.")]
+    user: Annotated[ItemId, Field(description="To whom.", examples=["u7"])]
     version: Annotated[
         str, Field(pattern=r"^[0-9a-f]{0,12}$", description="The version that answered.")
     ] = ""
-    shown: Annotated[ItemIds, Field(description="The items shown.", default_factory=list)]
+    shown: Annotated[ItemIds, Field(description="The items shown.", examples=[["i7", "i12"]])] = []
     clicked: Annotated[
         ItemIds,
         Field(
             description="The items clicked, of those shown; without `shown`, of those that were "
-            "told before under the same request id.",
-            default_factory=list,
+            "told before under the same request id. The service does not remember those: a click "
+            "on another is kept, and left out by `groupnoise replay`.",
+            examples=[["i7"]],
         ),
-    ]
+    ] = []
     propensity: Annotated[
         list[Annotated[float, Field(gt=0, le=1)]] | None,
         FailFast(),
@@ -62,6 +75,9 @@ class FeedbackAnswer(BaseModel):
     """How many rows were kept."""
 
     rows: int
+    unknown: Annotated[
+        list[ItemId], Field(description="Items told of that no model served now knows.")
+    ]
 
 
 def parse_feedback(body: bytes, content_type: str, limits: Limits) -> FeedbackRequest:
@@ -93,6 +109,30 @@ def _what_is_wrong(feedback: FeedbackRequest) -> str | None:
         if not 0 < len(str(each)) <= MAX_ID_LENGTH or "\0" in str(each):
             return f"an id has 1 to {MAX_ID_LENGTH} characters."
     return None
+
+
+def unknown_items(
+    feedback: FeedbackRequest, served: Sequence[tuple[str, ItemTable]]
+) -> list[ItemId]:
+    """Return the items told of that no served model knows.
+
+    `served`: versions and items of the models that answer now. Raises Refusal if the version that
+    is said to have answered is among them and lacks an item, which it cannot have shown then.
+    """
+    told = list({str(each): each for each in (*feedback.shown, *feedback.clicked)}.values())
+    known: set[str] = set()
+    for version, items in served:
+        places = items.places_of(told)
+        own = {str(each) for each, place in zip(told, places, strict=True) if place >= 0}
+        known |= own
+        lacking = [each for each in told if str(each) not in own]
+        if lacking and version == feedback.version:
+            message = (
+                f"version {version} has no item {str(lacking[0])[:LONGEST_QUOTED]!r}, so it cannot "
+                "have shown it; tell of what its answer held, or leave out the version."
+            )
+            raise Refusal(422, "invalid_request", message)
+    return [each for each in told if str(each) not in known]
 
 
 def feedback_rows(feedback: FeedbackRequest) -> list[dict[str, Any]]:

@@ -102,7 +102,23 @@ def _section(path: str, method: str, operation: Mapping[str, Any], example: str 
 def _fields(operation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the parameters of a route and the fields of its body, each with what it means."""
     for parameter in operation.get("parameters", ()):
-        yield parameter["name"], parameter.get("description", "")
+        about = {**parameter.get("schema", {}), **parameter}
+        yield parameter["name"], _words(about, is_required=parameter.get("required", False))
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    for name, about in body.get("schema", {}).get("properties", {}).items():
-        yield name, about.get("description", "")
+    schema = body.get("schema", {})
+    for name, about in schema.get("properties", {}).items():
+        yield name, _words(about, is_required=name in schema.get("required", ()))
+
+
+def _words(about: Mapping[str, Any], *, is_required: bool) -> str:
+    """Return what a field means, what it is where it is not given, and an example."""
+    words = [about.get("description", "")]
+    if is_required:
+        words.append("Required.")
+    elif "default" in about:
+        words.append(f"Default: {json.dumps(about['default'])}.")
+    else:
+        words.append("Optional.")
+    if about.get("examples"):
+        words.append(f"Example: {json.dumps(about['examples'][0], ensure_ascii=False)}")
+    return " ".join(words)

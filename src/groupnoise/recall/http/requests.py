@@ -33,7 +33,11 @@ class RecallRequest(BaseModel):
     histories: Annotated[
         list[ItemIds],
         FailFast(),
-        Field(min_length=1, description="Each a list of item ids, oldest click first."),
+        Field(
+            min_length=1,
+            description="Each a list of item ids, oldest click first.",
+            examples=[[["i12", "i7"], []]],
+        ),
     ]
     top: Annotated[
         int,
@@ -51,19 +55,28 @@ class RecallRequest(BaseModel):
         ),
     ] = None
     exclude_seen: Annotated[bool, Field(description="Leave out the history's own items.")] = True
-    allow: Annotated[ItemIds, Field(description="Recall only these, if any.", default_factory=list)]
-    deny: Annotated[ItemIds, Field(description="Never recall these.", default_factory=list)]
+    allow: Annotated[
+        ItemIds, Field(description="Recall only these, if any.", examples=[["i7", "i30"]])
+    ] = []
+    deny: Annotated[ItemIds, Field(description="Never recall these.", examples=[["i12"]])] = []
     categories: Annotated[
         list[str],
         FailFast(),
-        Field(description="Recall only from these, if any.", default_factory=list),
-    ]
+        Field(
+            description="Recall only from these, if any; an item of one of them is enough, where "
+            "`filter` may ask for several things at once.",
+            examples=[["kitchen", "tools"]],
+        ),
+    ] = []
     per_category: Annotated[
         int | None, Field(ge=1, description="At most this many items of one category.")
     ] = None
     user: Annotated[
         ItemId | None,
-        Field(description="Who asks; decides who gets the canary, and is neither kept nor logged."),
+        Field(
+            description="Who asks; decides who gets the canary, and is neither kept nor logged.",
+            examples=["u7"],
+        ),
     ] = None
     filter: Annotated[
         dict[str, Any] | None,
@@ -76,19 +89,20 @@ class RecallRequest(BaseModel):
     allow_lists: Annotated[
         list[str],
         FailFast(),
-        Field(description="Recall only what is on all of these lists.", default_factory=list),
-    ]
+        Field(description="Recall only what is on all of these lists.", examples=[["in-stock"]]),
+    ] = []
     deny_lists: Annotated[
         list[str],
         FailFast(),
-        Field(description="Recall nothing that is on any of these lists.", default_factory=list),
-    ]
+        Field(description="Recall nothing that is on any of these lists.", examples=[["recalled"]]),
+    ] = []
     max_per: Annotated[
         dict[str, Annotated[int, Field(ge=1, strict=True)]],
         Field(
-            description="For attributes, how many items may share a value.", default_factory=dict
+            description="For attributes, how many items may share a value.",
+            examples=[{"brand": 2}],
         ),
-    ]
+    ] = {}
     diversity: Annotated[
         float,
         Field(ge=0, le=1, strict=True, description="How much unlikeness counts beside the score."),

@@ -22,7 +22,12 @@ from groupnoise.recall.http.answers import (
     ranked_items,
     recall_result,
 )
-from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
+from groupnoise.recall.http.feedback import (
+    FeedbackLog,
+    feedback_rows,
+    parse_feedback,
+    unknown_items,
+)
 from groupnoise.recall.http.monitoring import ServiceMetrics, log
 from groupnoise.recall.http.queue import MAX_DIRECT_IDS, MAX_DIRECT_SCORES, RecallQueue
 from groupnoise.recall.http.requests import (
@@ -270,18 +275,20 @@ class RecallService:
         if self._feedback is not None:
             self._feedback.close()
 
-    def keep_feedback(self, body: bytes, content_type: str) -> tuple[int, str]:
-        """Keep what became of an answer; return how many rows that are, and of which version."""
+    def keep_feedback(self, body: bytes, content_type: str) -> tuple[dict[str, Any], str]:
+        """Keep what became of an answer; return a `FeedbackAnswer`, and of which version."""
         if self._feedback is None:
             message = "this service keeps no feedback; start it with --feedback FOLDER."
             raise Refusal(404, "no_feedback", message)
         feedback = parse_feedback(body, content_type, self.limits)
+        models = [slot.model for slot in self._slots.values()]
+        unknown = unknown_items(feedback, [(each.version, each.items) for each in models])
         rows = feedback_rows(feedback)
         self._feedback.append(rows)
         # Clients may say anything; metrics have a label for versions that answered here.
         version = feedback.version if feedback.version in self._served else "other"
         self.metrics.observe_feedback(version, len(feedback.shown), len(feedback.clicked))
-        return len(rows), version
+        return {"rows": len(rows), "unknown": unknown}, version
 
     async def similar(self, item: str, top: int) -> dict[str, Any]:
         """Return the items that best follow one item; see `SimilarAnswer`."""

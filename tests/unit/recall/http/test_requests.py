@@ -65,7 +65,7 @@ def test_every_field_gets_one_sentence_in_plain_words():
     assert refusal_of({**body, "filter": 5}).message == (
         "histories.0.1: must be a whole number or text. top: must be a number of at least 1. "
         "scope: must be 'group' or 'last'. exclude_seen: must be true or false. filter: must be an "
-        "object."
+        'object, such as {"brand": ["Acme", "Bolt"]}.'
     )
     assert refusal_of({}).message == "histories: it is missing."
     assert refusal_of({"histories": []}).message == "histories: must be a list of at least 1."
