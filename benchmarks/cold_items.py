@@ -1,10 +1,11 @@
 """New items: how well those are placed by their features that nobody has clicked.
 
-    python benchmarks/cold_items.py --data movietweetings beauty toys
+    python benchmarks/cold_items.py --data shop movietweetings beauty toys
 
 A tenth of the items is held out with all clicks on them. Every click on such an item, after at
 least one other click of its user, is a question: is it among the best ten of the new items, or of
-all items? "features" is a plain fit with `item_features`. Beside it: random order, popularity,
+all items, where all new items were added or that one alone? "features" is a plain fit with
+`item_features`. Beside it: random order, popularity,
 which new items have none of, the most similar item of the history by the same features (content
 kNN), and a hybrid in the manner of LightFM: users and features have vectors, an item is the sum of
 those of its features and one of its own, trained by BPR. Known items: HIT@10 of the last click of
@@ -30,6 +31,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from groupnoise import MaxMatchingRecommender
+from groupnoise.clicks import make_shop
 from groupnoise.clicks.item_features import feature_matrix
 
 TOP = 10
@@ -39,6 +41,10 @@ MAX_QUESTIONS = 8000
 
 def read(name: str) -> tuple[list[np.ndarray], pl.DataFrame]:
     """Return histories and a table of items."""
+    if name == "shop":
+        shop = make_shop(random_state=0)
+        about = {"item": shop.item_ids, "title": shop.titles, "category": shop.categories}
+        return list(map(np.asarray, shop.histories)), pl.DataFrame(about)
     folder = Path(os.environ.get("GROUPNOISE_DATA", "data")) / "rs"
     log, table = {
         "beauty": ("amazon_beauty_5core", "amazon_beauty_5core_items.tsv.gz"),
@@ -153,9 +159,12 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     scores = model.scores(asked)
     for row, history in enumerate(asked):
         scores[row, model.catalogue_.indices_of(history)] = -np.inf
-    rows = {
-        "features": (scores[:, columns], scores, model.catalogue_.indices_of(np.array(targets)))
-    }
+    places = model.catalogue_.indices_of(np.array(targets))
+    standing = model.feature_map_.standing
+    offsets = [standing.offset_for(n) for n in (len(new), 1)] if standing is not None else [0.0] * 2
+    own = scores[np.arange(len(places)), places] - offsets[0] + offsets[1]
+    n_ahead = (np.delete(scores, columns, axis=1) > own[:, None]).sum(axis=1)
+    rows = {"features": (scores[:, columns], scores, places)}
     order = {str(each): row for row, each in enumerate(table["item"].to_list())}
     described = table[[order[str(each)] for each in model.items_.tolist()]]
     features = feature_matrix(model.feature_map_.columns, described)
@@ -168,6 +177,8 @@ def measure(name: str, seed: int) -> dict[str, Any]:
         "features": {
             "new": hit(rows["features"][0], positions),
             "all": hit(rows["features"][1], rows["features"][2]),
+            "all, one at a time": round(float((n_ahead < TOP).mean()), 4),
+            "median rank, one at a time": int(np.median(n_ahead)) + 1,
         },
         "content kNN": {"new": hit(nearest, positions)},
         "LightFM-like hybrid": {"new": hit(mixed[:, columns], positions)},
@@ -186,6 +197,7 @@ def measure(name: str, seed: int) -> dict[str, Any]:
         },
         "fit_seconds": round(fit_seconds, 1),
         "place_seconds": round(place_seconds, 1),
+        "share_of_places": None if standing is None else float(standing.shares[0]),
         "share_of_like_items": 0.0 if (like := model.feature_map_.like) is None else like.share,
         "columns": [(c.name, c.kind, c.width) for c in model.feature_map_.columns],
     }
@@ -208,7 +220,7 @@ def known_hits(
 def main() -> None:
     """Measure each log and write a result file after each, beside what it holds of others."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=["movietweetings", "beauty", "toys"])
+    parser.add_argument("--data", nargs="+", default=["shop", "movietweetings", "beauty", "toys"])
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -217,7 +229,7 @@ def main() -> None:
     for name in options.data:
         found[name] = measure(name, options.seed)
         print(name, json.dumps(found[name]), flush=True)
-        command = "python benchmarks/cold_items.py --data movietweetings beauty toys"
+        command = "python benchmarks/cold_items.py --data shop movietweetings beauty toys"
         config = {"seed": options.seed, "share": NEW_SHARE}
         write_result("cold_items", {"command": command, "config": config, "logs": found})
 

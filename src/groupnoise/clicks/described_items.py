@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.clicks.evidence import Evidence, HeldOut, evidence_gains
-from groupnoise.clicks.item_features import Ask, FeatureMap, borrowed, learn_feature_map
+from groupnoise.clicks.item_features import Ask, FeatureMap, Stand, borrowed, learn_feature_map
 from groupnoise.clicks.item_table import ItemRows, read_item_rows
 from groupnoise.clicks.linear_evidence import MIN_LEAD
 from groupnoise.clicks.mixture import ItemVectors
@@ -119,6 +119,7 @@ def placed_by_features(
     *,
     strength: float = 0.0,
     ask: Ask | None = None,
+    stand: Stand | None = None,
 ) -> tuple[FeatureMap, ItemVectors]:
     """Learn a map from features to vectors, and place by it what has few clicks or none.
 
@@ -130,6 +131,7 @@ def placed_by_features(
     `generator`: decides which items choose the ridge.
     `strength`: clicks that features count for beside an item's own.
     `ask`: maps positions of held-out items to what came before clicks on them.
+    `stand`: judges how far back items without a click are to stand.
     """
     positions = positions_of(catalogue, rows)
     n_new = len(catalogue) - len(vectors.bias)
@@ -146,7 +148,7 @@ def placed_by_features(
         )
     own = ItemVectors(*(part[positions] for part in everything))
     features = learn_feature_map(
-        rows.columns, own, clicks[positions], generator, positions=positions, ask=ask
+        rows.columns, own, clicks[positions], generator, positions=positions, ask=ask, stand=stand
     )
     described = features.vectors(rows.columns)
     new = np.flatnonzero(clicks[positions] == 0)

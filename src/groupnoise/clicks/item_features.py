@@ -10,7 +10,8 @@ clicks, then says where any described item belongs:
 whatever trained the vectors. The ridge is chosen on held-out items. A regression draws vectors
 towards their mean, which is undone as far as held-out items then get their share of answers. A new
 item is then moved towards the mean of the trained vectors of the items most like it, as far as that
-ranks held-out items better after the clicks that came before them.
+ranks held-out items better after the clicks that came before them. It stands back behind known ones
+by how many new ones there are: see `Standing` of `like_items`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from groupnoise.clicks.item_columns import Column, checked_column
-from groupnoise.clicks.like_items import LikeItems
+from groupnoise.clicks.like_items import FAIR_TOP, LikeItems, Standing
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.metrics import gain_rows
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.array_folder import check_numbers, stored_array
@@ -36,22 +37,21 @@ from groupnoise.io.columns import check_column
 
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
-FAIR_QUERIES, FAIR_TOP = 500, 10
-"""Single clicks, and places of their answers, by which new items are given their share."""
+FAIR_QUERIES = 500
+"""Single clicks by whose answers vectors are spread."""
 HELD_OUT_SHARE = 0.2
-NEW_SHARE = 0.01
-"""Of the places among the best, which items without a click may take; see `held_back`."""
-MAX_FAIR_SCORES = 1 << 24
-"""Scores that are held to give new items their share."""
 SHARES = (0.0, 0.25, 0.5, 0.75)
 """Of the way from what the regression says to the mean of the most similar items."""
 MIN_TAUGHT = 10
 """Clicked items that a regression needs."""
-COLUMNS, WEIGHTS = "feature_columns", "feature_weights"
-"""Names of the two arrays that hold the regression in files."""
+COLUMNS, WEIGHTS, STANDING = "feature_columns", "feature_weights", "feature_standing"
+"""Names of the arrays that hold the regression and the standing of new items in files."""
 Ask = Callable[[IntArray], tuple[Float32Array, IntArray]]
 """Maps rows of held-out items to queries (n, dim) of what came before clicks on them, and to which
 of these rows was clicked."""
+Stand = Callable[[IntArray, ItemVectors], Standing | None]
+"""Maps rows of held-out items, and where their features place them, to how far back new items
+stand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +62,13 @@ class FeatureMap:
     `weights` (n_features + 1, 2 * dim + 1): of the regression, the mean last; vectors f, vectors g
         and the bias side by side.
     `like`: the clicked items that new ones are compared with, None where that does not help.
+    `standing`: how far behind known items new ones stand, None where that was not asked.
     """
 
     columns: tuple[Column, ...]
     weights: Float32Array
     like: LikeItems | None = None
+    standing: Standing | None = None
 
     def vectors(self, table: pl.DataFrame, trained: ItemVectors | None = None) -> ItemVectors:
         """Return what the features of items say.
@@ -84,13 +86,6 @@ class FeatureMap:
             rows = self.like.moved(rows, features, _side_by_side(trained))
         return split_columns(rows)
 
-    def held_back_by(self, offset: float) -> FeatureMap:
-        """Return the map with something added to the bias of every item that it places."""
-        if self.like is not None:
-            return replace(self, like=replace(self.like, offset=self.like.offset + offset))
-        self.weights[-1, -1] += offset
-        return self
-
     def among(self, kept: IntArray) -> FeatureMap:
         """Return the map for a smaller catalogue; `kept`: rising positions of what stays."""
         return self if self.like is None else replace(self, like=self.like.among(kept))
@@ -100,6 +95,8 @@ class FeatureMap:
         text = json.dumps([asdict(column) for column in self.columns], ensure_ascii=False)
         columns: NDArray[Any] = np.frombuffer(text.encode(), dtype=np.uint8)
         like = {} if self.like is None else self.like.to_arrays()
+        if self.standing is not None:
+            like[STANDING] = np.stack(self.standing).astype(np.float32)
         return {COLUMNS: columns, WEIGHTS: self.weights, **like}
 
     @classmethod
@@ -119,7 +116,14 @@ class FeatureMap:
         shape = (sum(column.width for column in columns) + 1, 2 * dim + 1)
         weights = stored_array(arrays, WEIGHTS, types=("f4",), shape=shape)
         check_numbers(WEIGHTS, weights)
-        return cls(columns, weights, LikeItems.from_arrays(arrays, len(weights) - 1))
+        standing = None
+        if STANDING in arrays:
+            stored = stored_array(arrays, STANDING, types=("f4",), shape=(3, None))
+            check_numbers(STANDING, stored)
+            if not stored.shape[1]:
+                raise ModelFileError("the stored standing of new items is empty.")
+            standing = Standing(*stored.astype(np.float64))
+        return cls(columns, weights, LikeItems.from_arrays(arrays, len(weights) - 1), standing)
 
 
 def learn_feature_map(
@@ -130,6 +134,7 @@ def learn_feature_map(
     *,
     positions: IntArray | None = None,
     ask: Ask | None = None,
+    stand: Stand | None = None,
 ) -> FeatureMap:
     """Learn where items belong from the features of those that were clicked.
 
@@ -137,8 +142,8 @@ def learn_feature_map(
     clicked; an item without a click teaches nothing. `generator`: decides which items are held out
     to choose the ridge. `positions`: where the rows stand in the catalogue; by default as they
     come. `ask`: tells what came before clicks on items, by which it is chosen how far new items
-    are moved towards those like them; without it they are not. Raises DataError if fewer than 10
-    items were clicked, or no column says anything.
+    are moved towards those like them; without it they are not. `stand`: judges how far back they
+    stand. Raises DataError if fewer than 10 items were clicked, or no column says anything.
     """
     taught = np.flatnonzero(clicks > 0)
     if len(taught) < MIN_TAUGHT:
@@ -172,7 +177,7 @@ def learn_feature_map(
         held,
     )
     weights[:-1, :-1] *= spread
-    like = None
+    like = standing = None
     if ask is not None:
         places = taught if positions is None else positions[taught]
         told = paths[best].copy()
@@ -182,7 +187,10 @@ def learn_feature_map(
         moved = nearest.moved(said, features[held], outputs[rest].astype(np.float32))
         share = _chosen_share(said, moved, *ask(places[held]))
         like = LikeItems.of(features, places, share) if share else None
-    return FeatureMap(columns, weights.astype(np.float32), like)
+        if stand is not None:
+            placed = split_columns(said + np.float32(share) * (moved - said))
+            standing = stand(places[held], placed)
+    return FeatureMap(columns, weights.astype(np.float32), like, standing)
 
 
 def _chosen_share(
@@ -276,31 +284,6 @@ def _fair_spread(
             break
         taken = spread
     return taken
-
-
-def held_back(scores: FloatArray, is_new: BoolArray, seen: BoolArray) -> float:
-    """Return what is added to the bias of items that features place: 0, or less.
-
-    Together they may take a share (`NEW_SHARE`) of the places among the best: an item that was
-    never clicked is not to push out those that were.
-
-    `scores` (n_histories, n_items): with the new items as their features place them. `seen`
-    (n_histories, n_items): what a history holds already, which is never answered.
-
-    Examples
-    --------
-    >>> scores = np.tile(np.array([[9.0, 5, 4, 12]]), 10)
-    >>> held_back(scores, np.arange(40) % 4 == 3, np.zeros((1, 40)))
-    -3.0
-    """
-    seen = np.asarray(seen, dtype=bool)
-    known = np.where(seen | is_new, -np.inf, scores)
-    last = -np.partition(-known, FAIR_TOP - 1, axis=1)[:, FAIR_TOP - 1]
-    leads = (scores[:, is_new] - last[:, None])[~seen[:, is_new] & np.isfinite(last)[:, None]]
-    allowed = int(NEW_SHARE * FAIR_TOP * len(scores))
-    if allowed >= len(leads):
-        return 0.0
-    return float(min(0.0, np.partition(-leads, allowed)[allowed]))
 
 
 def _ridge_path(

@@ -16,24 +16,23 @@ from groupnoise.clicks.described_items import (
     catalogue_with,
     chosen_strength,
     placed_by_features,
-    positions_of,
     read_item_features,
 )
-from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.evidence import Evidence, evidence_gains
 from groupnoise.clicks.evidence_options import member_encoders
-from groupnoise.clicks.item_features import (
-    FAIR_QUERIES,
-    FAIR_TOP,
-    HELD_OUT_SHARE,
-    MAX_FAIR_SCORES,
-    held_back,
-)
 from groupnoise.clicks.item_table import ItemRows
+from groupnoise.clicks.like_items import (
+    MORE_SHARE,
+    NEW_SHARE,
+    Standing,
+    worth_of_known,
+    worth_of_new,
+)
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.clicks.windows import large_enough, sliding_windows
-from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback, count_ids
 from groupnoise.core.checks import check_fraction
 from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
@@ -46,7 +45,9 @@ WHOLE_SHARE = 0.9
 """Of the clicks that were learned before: histories that hold so many of them are the whole log."""
 
 MAX_ASKED = 3000
-"""Clicks on held-out items by which it is chosen how new items are placed."""
+"""Clicks by which it is chosen how new items are placed, and how far back they stand."""
+MAX_SCORES = 1 << 24
+"""Scores that are held at a time for that."""
 
 Self = TypeVar("Self", bound="UpdatableRecommender")
 
@@ -228,12 +229,18 @@ class UpdatableRecommender(WindowTraining):
             generator,
             strength=strength,
             ask=lambda held: self._before_clicks_on(held, histories, generator),
+            stand=lambda held, told: self._standing_of(held, told, histories, decided, generator),
         )
         self.catalogue_, self.popularity_ = grown, clicks
-        offset = self._held_back(rows, placed, histories)
-        self.feature_map_ = self.feature_map_.held_back_by(offset)
-        placed.bias[clicks == 0] += offset
         self._hold_vectors(placed)
+        standing, is_new = self.feature_map_.standing, clicks == 0
+        if standing is None or not is_new.any():
+            return
+        standing = Standing.of(self._served(histories, is_new), is_new, standing.shares[0])
+        self.feature_map_ = replace(self.feature_map_, standing=standing)
+        if standing is not None:
+            placed.bias[is_new] += np.float32(standing.offset_for(int(is_new.sum())))
+            self._hold_vectors(placed)
 
     def _before_clicks_on(
         self, held: IntArray, histories: Groups, generator: np.random.Generator
@@ -245,48 +252,94 @@ class UpdatableRecommender(WindowTraining):
         """
         number = np.full(len(self.catalogue_), -1)
         number[held] = np.arange(len(held))
-        clicks = histories.objects if histories.targets is None else histories.targets
-        found = np.flatnonzero(number[clicks] >= 0)
-        found = np.sort(generator.permutation(found)[:MAX_ASKED])
-        before, clicked = [], []
-        for click in found.tolist():
-            row = click
-            end = histories.offsets[click + 1] if histories.targets is not None else click
-            if histories.targets is None:
-                row = int(np.searchsorted(histories.offsets, click, side="right")) - 1
-            earlier = np.asarray(histories.objects[histories.offsets[row] : end])
-            earlier = earlier[number[earlier] < 0]
-            if len(earlier):
-                before.append(earlier)
-                clicked.append(int(number[clicks[click]]))
+        before, clicked = _before_clicks(histories, number, True, MAX_ASKED, generator)
         if not before:
             return np.zeros((0, self._width()), dtype=np.float32), np.zeros(0, dtype=np.int64)
         mixture = self._queries(Groups.from_lists(before))
         # Of several queries the last click's speaks, where each click is normalised by itself.
-        return mixture.queries[mixture.query_of[mixture.offsets[1:] - 1]], np.array(clicked)
+        return mixture.queries[mixture.query_of[mixture.offsets[1:] - 1]], number[clicked]
 
-    def _held_back(self, rows: ItemRows, placed: ItemVectors, histories: Groups) -> float:
-        """Return how far back items that features place must stand; see :func:`held_back`.
+    def _standing_of(
+        self,
+        held: IntArray,
+        told: ItemVectors,
+        histories: Groups,
+        decided: Decided | None,
+        generator: np.random.Generator,
+    ) -> Standing | None:
+        """Return how far back new items stand, for which held-out ones stand in.
 
-        Where there is no new item yet, some known ones stand in for those that may be added.
+        `held`: positions of these. `told`: where their features place them. `decided`: has clicks
+        that were held out of a training, by which known items are judged. `generator`: decides
+        which clicks are asked for.
         """
-        is_new = self.popularity_ == 0
-        if not is_new.any():
-            positions = positions_of(self.catalogue_, rows)
-            chosen = np.arange(0, len(positions), round(1 / HELD_OUT_SHARE))
-            is_new[positions[chosen]] = True
-            said = self.feature_map_.vectors(rows.columns[chosen.tolist()])
-            placed = ItemVectors(placed.query, placed.target.copy(), placed.bias.copy())
-            placed.target[positions[chosen]] = said.target
-            placed.bias[positions[chosen]] = said.bias
-        if (~is_new).sum() < FAIR_TOP:
-            return 0.0
-        n_asked = min(len(histories), FAIR_QUERIES, max(1, MAX_FAIR_SCORES // self.n_items_))
-        asked = histories.subset(np.linspace(0, len(histories) - 1, n_asked).astype(np.int64))
-        seen = np.zeros((n_asked, self.n_items_), dtype=bool)
-        seen[np.repeat(np.arange(n_asked), asked.sizes), asked.objects] = True
+        own = self.item_vectors()
+        number = np.full(self.n_items_, -1)
+        number[held] = np.arange(len(held))
+        is_new = number >= 0
+        before, clicked = _before_clicks(histories, number, False, self._n_asked(), generator)
+        if not before:
+            return None
+        placed = ItemVectors(*(part.copy() for part in own))
+        for part, moved in zip(placed, told, strict=True):
+            part[held] = moved
         self._hold_vectors(placed)
-        return held_back(self.scores(asked), is_new, seen)
+        scores = self.scores(Groups.from_lists(before))
+        for row, seen in enumerate(before):
+            scores[row, seen[seen != clicked[row]]] = -np.inf  # an item may be clicked again
+        if decided is not None and decided.trial is not None and decided.held is not None:
+            gains = evidence_gains(decided.trial, decided.held.asked)
+        else:  # more than they are worth, for these clicks were learned
+            own_score = np.take_along_axis(scores, clicked[:, None], axis=1)
+            ranks = (scores[:, ~is_new] > own_score).sum(axis=1)[~is_new[clicked]]
+            gains = 1.0 / np.log2(2.0 + ranks)
+        is_worth_it = worth_of_new(scores, is_new, clicked) > worth_of_known(gains)
+        served = self._served(histories, is_new)
+        self._hold_vectors(own)
+        return Standing.of(served, is_new, MORE_SHARE if is_worth_it else NEW_SHARE)
+
+    def _served(self, histories: Groups, is_new: BoolArray) -> FloatArray:
+        """Return scores after whole histories without new items, -inf for what was seen."""
+        n_asked = min(len(histories), self._n_asked())
+        rows = np.linspace(0, len(histories) - 1, n_asked).astype(np.int64)
+        found = [np.asarray(histories[row]) for row in rows.tolist()]
+        asked = [each[~is_new[each]] for each in found if not is_new[each].all()]
+        scores = self.scores(Groups.from_lists(asked))
+        for row, seen in enumerate(asked):
+            scores[row, seen] = -np.inf
+        return scores
+
+    def _n_asked(self) -> int:
+        return min(MAX_ASKED, max(1, MAX_SCORES // self.n_items_))
+
+
+def _before_clicks(
+    histories: Groups,
+    number: IntArray,
+    only_held: bool,
+    n_asked: int,
+    generator: np.random.Generator,
+) -> tuple[list[IntArray], IntArray]:
+    """Return what came before some clicks, without held-out items, and what was clicked.
+
+    `number` (n_items,): of held-out items from 0 on, -1 of the others. `only_held`: ask for clicks
+    on them alone. `n_asked`: how many clicks at most, which the generator draws.
+    """
+    clicks = np.asarray(histories.objects if histories.targets is None else histories.targets)
+    found = np.flatnonzero(number[clicks] >= 0) if only_held else np.arange(len(clicks))
+    found = np.sort(generator.permutation(found)[:n_asked])
+    before, clicked = [], []
+    for click in found.tolist():
+        row = click
+        end = histories.offsets[click + 1] if histories.targets is not None else click
+        if histories.targets is None:
+            row = int(np.searchsorted(histories.offsets, click, side="right")) - 1
+        earlier = np.asarray(histories.objects[histories.offsets[row] : end])
+        earlier = earlier[number[earlier] < 0]
+        if len(earlier):
+            before.append(earlier)
+            clicked.append(int(clicks[click]))
+    return before, np.array(clicked, dtype=np.int64)
 
 
 def _left(

@@ -144,6 +144,9 @@ def add_items(
             vectors.features(every), vectors.targets[:, : vectors.dimension], vectors.targets[:, -1]
         ),
     )
+    if features.standing is not None:
+        n_new = int((items.popularity == 0).sum()) + len(ids)
+        described.bias[:] += np.float32(features.standing.offset_for(n_new))
     targets = np.concatenate([described.target, described.bias[:, None]], axis=1)
     changed |= _vector_arrays(
         manifest,

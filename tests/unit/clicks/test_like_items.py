@@ -12,8 +12,15 @@ from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import like_items
-from groupnoise.clicks.item_features import _chosen_share
-from groupnoise.clicks.like_items import N_LIKE, PREFIX, LikeItems
+from groupnoise.clicks.item_features import STANDING, FeatureMap, _chosen_share
+from groupnoise.clicks.like_items import (
+    N_LIKE,
+    PREFIX,
+    LikeItems,
+    Standing,
+    worth_of_known,
+    worth_of_new,
+)
 from groupnoise.exceptions import ModelFileError
 from groupnoise.recall import open_artifact
 from groupnoise.recall.item_changes import add_items, remove_items
@@ -73,6 +80,44 @@ def test_items_are_moved_only_where_that_ranks_held_out_ones_better():
     assert _chosen_share(wrong, right, queries, clicked) == 0.75
     assert _chosen_share(right, wrong, queries, clicked) == 0.0
     assert _chosen_share(wrong, right, queries[:5], clicked[:5]) == 0.0
+
+
+def test_the_fewer_new_items_the_less_they_stand_back():
+    generator = np.random.default_rng(0)
+    scores, is_new = generator.standard_normal((400, 120)), np.arange(120) >= 100
+    scores[:, is_new] += 1.0
+    standing = Standing.of(scores, is_new, 0.01)
+    assert standing is not None
+    offsets = [standing.offset_for(n_new) for n_new in (1, 5, 20, 80)]
+    assert offsets == sorted(offsets, reverse=True)
+    assert offsets[-1] < offsets[0]
+    assert standing.offset_for(20) > -3.0
+    moved = scores + np.where(is_new, standing.offset_for(20), 0.0)
+    best = np.argsort(-moved, axis=1)[:, :10]
+    assert 0.002 < is_new[best].mean() <= 0.0105  # together a hundredth of the places
+    assert Standing.of(scores[:, 95:], is_new[95:], 0.01) is None  # five known items, no best ten
+
+
+def test_places_are_worth_what_is_clicked_in_them():
+    scores = np.tile(np.arange(20.0), (8, 1))
+    is_new = np.arange(20) >= 18
+    clicked = np.array([19, 19, 18, 3, 3, 3, 3, 3])
+    assert worth_of_new(scores, is_new, clicked) == 3 / 16  # two places in each of eight answers
+    assert worth_of_new(scores, np.arange(20) < 2, clicked) == 0.0
+    assert worth_of_known(1.0 / np.log2(2.0 + np.array([0, 4, 5, 14, 15]))) == pytest.approx(0.04)
+
+
+def test_the_standing_of_new_items_survives_files():
+    generator = np.random.default_rng(0)
+    standing = Standing.of(generator.standard_normal((50, 60)), np.arange(60) > 40, 0.03)
+    weights = np.zeros((1, 5), dtype=np.float32)
+    arrays = FeatureMap((), weights, None, standing).to_arrays()
+    again = FeatureMap.from_arrays(arrays, 2)
+    assert again is not None
+    assert again.standing is not None
+    np.testing.assert_allclose(again.standing.offset_for(5), standing.offset_for(5), rtol=1e-6)
+    with pytest.raises(ModelFileError, match="standing of new items is empty"):
+        FeatureMap.from_arrays({**arrays, STANDING: np.zeros((3, 0), np.float32)}, 2)
 
 
 def test_an_artifact_places_new_items_as_fit_does_and_goes_on_after_a_removal(tmp_path: Path):

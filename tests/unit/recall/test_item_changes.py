@@ -125,3 +125,25 @@ def test_what_cannot_be_added_is_said(described_shop: Path, tmp_path: Path) -> N
         add_items(described_shop, pl.concat([table, table]))
     with pytest.raises(DataError, match="no column 'kind' that the model learned from"):
         add_items(described_shop, pl.DataFrame({"item": ["kettle"], "price": [3.0]}))
+
+
+def test_a_new_item_stands_among_those_of_its_kind(tmp_path: Path) -> None:
+    """After clicks on one kind of eight, an item of that kind that was added alone is near."""
+    generator = np.random.default_rng(0)
+    n_items, n_kinds = 160, 8
+    histories = [
+        generator.permutation(np.arange(user % n_kinds, n_items, n_kinds))[:8].tolist()
+        for user in range(400)
+    ]
+    kinds = [f"kind{item % n_kinds}" for item in range(n_items)]
+    table = pl.DataFrame({"item": range(n_items), "kind": kinds})
+    model = MaxMatchingRecommender(dim=16, max_epochs=5, encoder=None, linear=None, random_state=0)
+    model.fit(histories, item_features=table)
+    model.export(tmp_path / "shop")
+    add_items(tmp_path / "shop", pl.DataFrame({"item": [1000], "kind": ["kind3"]}))
+    options = RecallOptions(top=n_items)
+    ranks = [
+        answers(tmp_path / "shop", histories[user][:4], options).index(1000)
+        for user in range(3, 83, n_kinds)
+    ]
+    assert np.median(ranks) < n_items / n_kinds
