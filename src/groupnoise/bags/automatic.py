@@ -142,8 +142,8 @@ def decide_members(
     baseline = _frequency_scores(made.bags)
     held_out = None
     if trials:
-        # Of a member that answers of instances too: the criterion of the others is another.
-        scores = made.found[0].scores
+        weighed = [weight for _, weight in made.taken]
+        scores = made.bags.judged_together(list(zip(made.found, weighed, strict=True)))
         held_out = float(scores.mean())
         warnings += _warnings_of(scores - baseline)
     weights = tuple((option.name, weight) for option, weight in made.taken)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -125,6 +124,22 @@ class HeldOutBags:
         scores = label_log_likelihood(log_odds * scale + shift, self.labels, *kind)
         return HeldOutAnswers(log_odds, scale, shift, scores)
 
+    def judged_together(self, taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
+        """Return the criterion of members that answer together, one score per bag.
+
+        `taken`: what each says of these bags, and its weight; those that see bags as a whole last.
+        """
+        own = [each for each in taken if each[0].log_p is not None]
+        averaged, spreads = averaged_instances(own)
+        scores = self.judged_bags(pooled_log_odds(taken)).scores
+        if self.by_witnesses:
+            group = self.problem.segments.group.numpy()
+            odds = (averaged[:, 0] - averaged[:, 1]).numpy()
+            return scores + INSTANCE_EVIDENCE * witness_evidence(odds, group, self.labels[:, 0])
+        usual = float(np.average(spreads, weights=[weight for _, weight in own]))
+        everything = np.ones(len(self.labels), dtype=bool)
+        return scores + self.instance_scores((usual * averaged).log_softmax(-1), everything)
+
     def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
         """Return how likely the instances of each bag have one of its labels, on average.
 
@@ -213,16 +228,12 @@ def calibrated(
     after them those that see bags as a whole. `bags`: which were held out.
     """
     members = []
-    total = sum(member.weight for member in ensemble.members)
-    averaged: Any = 0.0
-    for member, said in zip(ensemble.members, found, strict=False):
-        assert said.log_p is not None
-        centred = centred_log_probabilities(said.log_p)
-        # About the mean of each target: what all instances share says nothing of their order.
-        spread = max(float((centred - centred.mean(0)).std()), 1e-6)
+    averaged, spreads = averaged_instances(
+        [(said, member.weight) for member, said in zip(ensemble.members, found, strict=False)]
+    )
+    for member, said, spread in zip(ensemble.members, found, spreads, strict=False):
         shift = said.bag_shift + said.bag_scale * member.bag_shift
         members.append(replace(member, spread=spread, bag_scale=said.bag_scale, bag_shift=shift))
-        averaged = averaged + member.weight / total / spread * centred
     statistics = [
         replace(whole, bag_scale=said.bag_scale, bag_shift=said.bag_shift)
         for whole, said in zip(ensemble.statistics, found[len(members) :], strict=True)
@@ -251,6 +262,23 @@ def calibrated(
     within = ensemble.within_bags(log_p, of_bags.calibrated, bags.problem.segments.sizes.numpy())
     positive = within[:, 1 - ensemble.negative].exp().numpy()
     return replace(ensemble, threshold=accurate_threshold(positive, of_instances.chances))
+
+
+def averaged_instances(
+    taken: Sequence[tuple[HeldOutAnswers, float]],
+) -> tuple[Tensor, list[float]]:
+    """Return averaged log odds of instances, in units of their spreads, and the spread of each.
+
+    `taken`: what members that answer of instances say, and their weights.
+    """
+    total, averaged, spreads = sum(weight for _, weight in taken), torch.zeros(()), []
+    for said, weight in taken:
+        assert said.log_p is not None
+        centred = centred_log_probabilities(said.log_p)
+        # About the mean of each target: what all instances share says nothing of their order.
+        spreads.append(max(float((centred - centred.mean(0)).std()), 1e-6))
+        averaged = averaged + weight / total / spreads[-1] * centred
+    return averaged, spreads
 
 
 def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from groupnoise.bags.held_out import pooled_log_odds
+from groupnoise.bags.members import STATISTICS
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import family, refined, statistics_options
 from groupnoise.bags.statistics import MAX_SUPPORT
 from groupnoise.core.arrays import FloatArray, ProgressCallback
-from groupnoise.decisions.halving import standard_error, successive_halving
+from groupnoise.decisions.halving import passed_over, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch
 from groupnoise.decisions.record import Trial
 
@@ -132,11 +133,15 @@ def search_members(
     else:
         every, taken = _of_several_labels(trials, options, explicit)
     why = (
-        "Members are averaged by the evidence of held-out bags for each; of one family the "
-        "strongest weight decay that is level with the best was kept."
+        "Settings are averaged by the evidence of held-out bags for each; of settings that differ "
+        "in weight decay alone, the strongest decay that is level with the best was kept."
         if len(taken) > 1
-        else "Held-out bags speak clearly for one member."
+        else "Held-out bags speak clearly for one setting."
     )
+    # Those that see bags as a whole are judged by bags alone: their scores mean something else.
+    whole = {each.name for each in every if each.parameters["likelihood"] == STATISTICS}
+    alike = [trial for trial in trials.done if trial.option not in whole]
+    why = " ".join([why, *passed_over(alike, taken[0][0].name)])
     return SearchResult(every, trials.done, trials.watch.seconds(), taken, why)
 
 

@@ -112,7 +112,7 @@ def info(
         typer.echo(f"calibrated by {counted(n_groups, 'groups')}{told}")
     if "decisions" in manifest:
         _show_decisions(_part(model, manifest, "decisions", dict), n_updates, show_all)
-    _show_parameters(model, manifest, show_all)
+    _show_parameters(model, manifest, show_all, seeded=record is not None)
 
 
 def _answers(model: Path, manifest: dict[str, Any]) -> str:
@@ -174,24 +174,35 @@ def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> N
     if decisions.reached is not None:
         simple = "".join(f"; {name} {value:.3f}" for name, value in decisions.baselines.items())
         when = " before the updates" if n_updates else ""
-        typer.echo(f"held out{when}: {decisions.reached:.3f}{simple} ({decisions.criterion})")
+        told = f"{decisions.who_reached} {decisions.reached:.3f}{simple}"
+        typer.echo(f"on what was held out{when} {told} ({decisions.criterion})")
     for sentence in decisions.warnings:
         typer.echo(f"warning: {sentence}")
 
 
-def _show_parameters(model: Path, manifest: dict[str, Any], show_all: bool) -> None:
-    """Show the parameters that are not at their defaults, or all of them."""
+def _show_parameters(
+    model: Path, manifest: dict[str, Any], show_all: bool, seeded: bool
+) -> None:
+    """Show the parameters that are not at their defaults, or all of them.
+
+    `seeded`: whether `groupnoise fit` made the model, whose `--seed` is 0 unless one is given.
+    """
     from groupnoise.reproduce.methods import parameters_of_class
 
     parameters = _part(model, manifest, "parameters", dict)
     chosen = _part(model, manifest, "trade_off", dict)
     defaults = json.loads(json.dumps(parameters_of_class(manifest["kind"])))
+    if seeded and "random_state" in defaults:
+        defaults["random_state"] = 0
     given = {
         name: value
         for name, value in parameters.items()
         if show_all or name in chosen or name not in defaults or defaults[name] != value
     }
-    typer.echo("\nparameters" if show_all else "\nparameters that were given")
+    if given:
+        typer.echo("\nparameters" if show_all else "\nparameters that were given")
+    else:
+        typer.echo("\nno parameter was given")
     for name, value in given.items():
         choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
         typer.echo(f"  {name} = {value!r}{choice}")

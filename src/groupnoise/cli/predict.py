@@ -234,8 +234,9 @@ def calibrate(
     typer.echo(f"labels that change: {', '.join(changed)}")
     n_groups = found.setting.n_groups(dataset)
     seen = " held out of training" if learned is not None else ""
-    judged = "calibrated" if is_taken else "left as it was"
-    typer.echo(f"{judged} by {counted(n_groups, found.setting.units)}{seen}; saved to {output}")
+    groups = f"{counted(n_groups, found.setting.units)}{seen}"
+    judged = f"calibrated by {groups}" if is_taken else f"{groups} gave no reason to change it"
+    typer.echo(f"{judged}; saved to {output}")
 
 
 def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:

@@ -36,7 +36,7 @@ from groupnoise.clicks.linear_evidence import (
 )
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
-from groupnoise.decisions.halving import standard_error, successive_halving
+from groupnoise.decisions.halving import passed_over, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch, narrow
 from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.training.saver import FitSaves
@@ -152,6 +152,7 @@ def decide_evidence(
                 "tried with all of theirs too."
             )
             ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
+        reasons += passed_over(tried, ranking[0].name)
         trials, seconds = tuple(tried), search.seconds
         if search.out_of_time:
             reasons.append(_skipped(options, search.trials, budget))
@@ -178,7 +179,7 @@ def decide_evidence(
             settled = relative
             baselines["EASE of low rank"] = alone["together"]
             added = [name for name, values in settled.items() if values[0]]
-            reasons.append(f"Linear evidence added: {' and '.join(added) or 'none'}.")
+            reasons.append(_of_linear(added))
         reached = float(gain.mean())
         if gain.mean() <= baselines["popularity"]:
             warned.append(
@@ -344,6 +345,18 @@ def _too_long(
         f"Training {best.name!r} on all clicks would have taken about {minutes:.0f} min; "
         f"{instead} was taken instead, and a larger budget takes the other."
     )
+
+
+def _of_linear(added: Sequence[str]) -> str:
+    """Say which linear evidence was added to what the networks learned."""
+    what = {
+        "together": "how often items are clicked by the same user (together)",
+        "following": "how often one item follows another (following)",
+    }
+    if not added:
+        return "Counting clicks together or in order (linear evidence) was no gain and was left out."
+    named = " and ".join(what[each] for each in added)
+    return f"Beside what was learned the ranking counts {named}: linear evidence, a gain here."
 
 
 def _skipped(options: Sequence[Option], trials: Sequence[Trial], budget: float | None) -> str:

@@ -120,6 +120,25 @@ def rank_options(
     return ranking
 
 
+def passed_over(tried: Sequence[Trial], taken: str) -> list[str]:
+    """Return a sentence on why the option with the highest score was not taken; none if it was.
+
+    `tried`: trials whose scores mean the same. `taken`: the name of the best option taken.
+    """
+    own = [trial for trial in tried if trial.option == taken and trial.score is not None]
+    if not own:
+        return []
+    rivals = [trial for trial in tried if trial.rung == own[-1].rung and trial.score is not None]
+    best = max(rivals, key=lambda trial: trial.score or 0.0)
+    if not (best.score or 0.0) > (own[-1].score or 0.0):
+        return []
+    return [
+        f"{best.option!r} scored higher ({best.score:.4f}, against {own[-1].score:.4f} of "
+        f"{taken!r}), but not beyond the error of the comparison: of settings that are level the "
+        "simpler one is taken."
+    ]
+
+
 def is_level(best: FloatArray, other: FloatArray, tie: float) -> bool:
     """Tell whether scores are behind the best by no more than `tie` standard errors."""
     if len(best) != len(other):

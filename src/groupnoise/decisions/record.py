@@ -130,10 +130,14 @@ class Decisions:
         """
         weights = dict(self.taken)
         rows = []
+        heaviest = max(self.taken, key=lambda pair: pair[1])[0]
+        whole = [trial.resource for trial in self.trials if trial.option == heaviest][-1:]
         for option in self.options:
             trials = [trial for trial in self.trials if trial.option == option.name]
             last = trials[-1] if trials else None
             note = "not tried" if last is None else last.failed or ""
+            if last is not None and not note and weights.get(option.name, 0.0) == 0.0:
+                note = "" if [last.resource] == whole else "compared in the first round only"
             rows.append(
                 {
                     "option": option.name,
@@ -185,10 +189,8 @@ class Decisions:
         lines += self.reasons
         if self.baselines:
             ours = self.reached
-            taken_scored = "" if ours is None else f"what was taken {ours:.3f}; "
-            lines.append(
-                f"On what was held out: {taken_scored}for comparison {self._simple_figures()}."
-            )
+            scored = "" if ours is None else f" {self.who_reached} {ours:.3f};"
+            lines.append(f"On what was held out{scored} for comparison {self._simple_figures()}.")
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -216,6 +218,13 @@ class Decisions:
             return self.held_out
         reached: float | None = self.table()[0]["score"]
         return reached
+
+    @property
+    def who_reached(self) -> str:
+        """Whose criterion :attr:`reached` is, as a sentence says it."""
+        if len(self.taken) == 1:
+            return "it reaches"
+        return "the best of them reaches" if self.held_out is None else "they reach together"
 
     def _simple_figures(self) -> str:
         return ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())

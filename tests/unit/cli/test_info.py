@@ -106,12 +106,22 @@ def test_only_what_was_given_is_listed_and_all_on_request(decided, capsys):
     assert "--all" not in " ".join(everything)
 
 
+def test_the_seed_that_fit_sets_by_itself_is_no_parameter_that_was_given(decided, capsys):
+    entry = training_entry("trained on", "log.csv", "60 rows", "kept")
+    write_training_record(decided, TrainingRecord("log", "rs", "a", 60, trainings=[entry]))
+    manifest = json.loads((decided / "manifest.json").read_text())
+    manifest["parameters"]["random_state"] = 0
+    (decided / "manifest.json").write_text(json.dumps(manifest))
+    assert not any("random_state" in line for line in lines_of(capsys, decided))
+    assert "  random_state = 0" in lines_of(capsys, decided, show_all=True)
+
+
 def test_settings_are_told_in_words_and_what_they_reach_beside_popularity(decided, capsys):
     said = lines_of(capsys, decided)
     assert any(line.startswith("decided by fit, which tried ") for line in said)
     tried = " ".join(lines_of(capsys, decided, show_all=True))
     assert "both: the average of a network that reads clicks in order and vectors of items" in tried
-    (reached,) = [line for line in said if line.startswith("held out: ")]
+    (reached,) = [line for line in said if line.startswith("on what was held out it reaches ")]
     assert "; popularity 0." in reached
 
 
@@ -132,5 +142,5 @@ def test_updates_are_listed_and_decisions_are_those_of_the_first_fit(decided, ca
         f"updated with night{night}.csv" for night in range(2, 7)
     ]
     assert "decided by the first fit, and updates decide nothing anew; it tried" in " ".join(said)
-    assert any(line.startswith("held out before the updates: ") for line in said)
+    assert any(line.startswith("on what was held out before the updates it ") for line in said)
     assert any("night0.csv" in line for line in lines_of(capsys, decided, show_all=True))

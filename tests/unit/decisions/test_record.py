@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,18 @@ def test_the_table_shows_what_was_taken_first_then_by_score():
     assert [row["note"] for row in rows] == ["", "", "out of memory", "not tried"]
 
 
+def test_a_setting_that_did_not_go_on_is_said_to_have_been_compared_on_less():
+    alone = replace(DECISIONS, taken=(("mlp", 1.0),))
+    assert {row["option"]: row["note"] for row in alone.table()} == {
+        "mlp": "",
+        "linear": "compared in the first round only",
+        "huge": "out of memory",
+        "last": "not tried",
+    }
+    assert "On what was held out it reaches -0.700;" in alone.summary()
+    assert "they reach together -0.600;" in replace(DECISIONS, held_out=-0.6).summary()
+
+
 def test_the_summary_says_what_was_taken_why_and_what_to_look_at():
     summary = DECISIONS.summary()
     for part in (
@@ -82,7 +95,7 @@ def test_the_summary_says_what_was_taken_why_and_what_to_look_at():
         "Tried 3 of 4 settings in 7.1 s, judged by log likelihood of held-out candidates.",
         "Taken: mlp (75%); linear (25%).",
         "An average of two was better than the best alone.",
-        "On what was held out: what was taken -0.700; for comparison majority -2.000.",
+        "On what was held out the best of them reaches -0.700; for comparison majority -2.000.",
         "Warning: look at the labels.",
     ):
         assert part in summary
