@@ -139,6 +139,17 @@ def test_bags_are_scored_by_bag_and_instance_beside_the_majority(command, tmp_pa
     printed = command("evaluate", "model", *file).out
     assert "majority" in printed
     assert "instance AUROC" in printed
+    # The majority is that of the bags trained on, however the bags scored are labelled.
+    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
+    shares = manifest["training_data"]["shares"]["bag"]["classes"]
+    most = max(shares, key=shares.get)
+    scored = judge(command, path, "mil")
+    n_bags = {name: found["bags"] for name, found in scored["per_class"].items()}
+    assert scored["majority"]["bag accuracy"] == pytest.approx(n_bags[most] / scored["groups"])
+    assert "nobody knows before" not in printed
+    del manifest["training_data"]["shares"]
+    (tmp_path / "model/manifest.json").write_text(json.dumps(manifest))
+    assert "majority: of the labels scored here" in command("evaluate", "model", *file).out
 
 
 def test_candidates_are_scored_with_their_calibration(command, tmp_path):

@@ -140,8 +140,11 @@ def test_what_cannot_be_drawn_is_one_sentence(command, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "others/stranger.png")
     said = command("heatmap", "model", data, "--sources", "others", code=2).err
     assert "no file of others is named as a bag" in said
+    said = command("heatmap", "model", data, "-o", "some", "--max-bags", "1").out
+    assert "written to some.html; mistakes come first, and --max-bags " in said
+    assert "shows all" in (tmp_path / "some.html").read_text()
     command("heatmap", "model", data)  # objects in their order, where nothing says where they lie
-    assert "object 1" in (tmp_path / "heatmap.html").read_text()
+    assert "object 0" in (tmp_path / "heatmap.html").read_text()
 
 
 def test_overlapping_tiles_are_painted_in_their_middle():

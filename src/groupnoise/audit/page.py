@@ -192,7 +192,7 @@ def _click_case(
         score=float(found[kind.score]),
         source=dataset.user_ids[history].item(),
         label=categories[item] if categories else str(dataset.item_ids[item]),
-        verdict=f"click {position - first + 1} of {stop - first}",
+        verdict=f"position {position - first} of {counted(int(stop - first), 'clicks')}, from 0",
         objects=objects,
     )
 

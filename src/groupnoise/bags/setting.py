@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,8 @@ from groupnoise.core.class_metrics import (
     labels_where_known,
     majority_metrics,
     positions_of_labels,
+    rates_of,
+    shares_of,
     with_columns_of,
 )
 from groupnoise.core.groups import Groups
@@ -124,10 +126,26 @@ class BagSetting(Setting[BagDataset]):
         return labels_where_known(dataset.instance_labels, dataset.class_names)
 
     def evaluate(
-        self, fitted: Any, dataset: BagDataset, rows: IntArray | None = None, *, seed: int = 0
+        self,
+        fitted: Any,
+        dataset: BagDataset,
+        rows: IntArray | None = None,
+        *,
+        seed: int = 0,
+        shares: Mapping[str, Any] | None = None,
     ) -> Evaluation:
         """Measure by bag, and by instance where the truth is known."""
-        return evaluate_bags(fitted, dataset if rows is None else subset_bags(dataset, rows))
+        part = dataset if rows is None else subset_bags(dataset, rows)
+        return evaluate_bags(fitted, part, shares)
+
+    def shares(self, dataset: BagDataset, held_out: IntArray) -> dict[str, Any]:
+        """Return how frequent labels of bags are, and of instances where their truth is known."""
+        names, truth = dataset.class_names, dataset.instance_labels
+        found = {"bag": shares_of(np.delete(dataset.labels, held_out, axis=0), names)}
+        if truth is not None and (truth >= 0).any():
+            truth = truth[~np.isin(dataset.bags.group_of_object, held_out)]
+            found["instance"] = shares_of(truth[:, None] == np.arange(len(names)), names)
+        return found
 
     def answer(
         self, fitted: Any, dataset: BagDataset, *, top: int = 10, exclude_seen: bool = True
@@ -237,14 +255,17 @@ def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
 SETTING = BagSetting()
 
 
-def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
+def evaluate_bags(
+    fitted: Any, dataset: BagDataset, shares: Mapping[str, Any] | None = None
+) -> Evaluation:
     """Measure a model on bags, and on their instances where the truth of some is known.
 
     The area below the risk-coverage curve is the mean share of wrong answers when only the surest
     bags, or instances, are answered, over all numbers of them. Calibration error and log loss
     stand beside those of who claims the frequencies of labels.
 
-    `fitted`: ours or a baseline.
+    `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
+    `BagSetting.shares` says it; where that is not known, labels of these bags are counted.
     """
     dataset = with_negative(dataset, known_labels_of(fitted).negative)
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
@@ -257,7 +278,12 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         predicted = fitted.classes_[scores.argmax(axis=1)]
     answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
     claims = with_columns_of(bag_probabilities(fitted, dataset.bags), columns)
-    honesty = {"bag": calibration_metrics(dataset.labels, claims)}
+    rates_by = {
+        level: rates_of(each, dataset.class_names) for level, each in (shares or {}).items()
+    }
+    of_bags, of_truth = rates_by.get("bag"), rates_by.get("instance")
+    rates = None if of_bags is None else of_bags[:-1]
+    honesty = {"bag": calibration_metrics(dataset.labels, claims, rates)}
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
     notes = [] if sets is None else [OF_SETS]
     n_without = int((~dataset.labels.any(axis=1)).sum())
@@ -277,7 +303,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         counts["instances with known truth"] = int(labels.any(axis=1).sum())
         tells_background = bool(background.any() and is_rated.all())
         honesty["instance"] = _instance_calibration(
-            labels, with_columns_of(probability, columns), background, tells_background
+            labels, with_columns_of(probability, columns), background, tells_background, of_truth
         )
         if tells_background and not labels.any(axis=1).all():
             with_background = _figures_with_background(
@@ -291,12 +317,14 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     for level, (labels, values, rated) in levels.items():
         aligned = with_columns_of(np.asarray(values), columns)
         figures, by_class = class_metrics(labels, answers[level], aligned, rated)
-        constant = majority_metrics(labels, rated)
+        rates = of_truth if level == "instance" and of_truth is not None else of_bags
+        rates = labels.mean(axis=0) if rates is None else rates[:-1]
+        constant = majority_metrics(labels, rated, rates)
         if level == "bag" and sets is not None:
             of_sets, sets_by_class = label_set_metrics(labels, sets)
             figures, by_class = {**figures, **of_sets}, {**by_class, **sets_by_class}
             frequent = np.zeros_like(sets)
-            frequent[:, labels.sum(axis=0).argmax()] = True
+            frequent[:, rates.argmax()] = True
             constant |= label_set_metrics(labels, frequent)[0]
             if n_without:
                 per_class[NO_LABEL_ROW] = figures_of_none(labels, sets)
@@ -321,14 +349,19 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
 
 
 def _instance_calibration(
-    labels: BoolArray, claims: FloatArray, background: FloatArray, tells_background: bool
+    labels: BoolArray,
+    claims: FloatArray,
+    background: FloatArray,
+    tells_background: bool,
+    rates: FloatArray | None,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return calibration figures of instances; background is one more class where it is known."""
     known = labels.any(axis=1)
     if tells_background:
-        return calibration_metrics(np.c_[labels, ~known], np.c_[claims, background])
+        return calibration_metrics(np.c_[labels, ~known], np.c_[claims, background], rates)
     claims = claims / np.maximum(1.0 - background, 1e-12)[:, None]
-    return calibration_metrics(labels[known], claims[known])
+    classes_alone = None if rates is None else rates[:-1]
+    return calibration_metrics(labels[known], claims[known], classes_alone)
 
 
 def _figures_with_background(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from groupnoise.core.class_metrics import (
     labels_where_known,
     majority_metrics,
     positions_of_labels,
+    rates_of,
+    shares_of,
     with_columns_of,
 )
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
@@ -103,9 +105,21 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         rows: IntArray | None = None,
         *,
         seed: int = 0,
+        shares: Mapping[str, Any] | None = None,
     ) -> Evaluation:
         """Measure by the candidates, and by the truth where it is known."""
-        return evaluate_candidates(fitted, dataset if rows is None else subset_rows(dataset, rows))
+        part = dataset if rows is None else subset_rows(dataset, rows)
+        return evaluate_candidates(fitted, part, shares)
+
+    def shares(self, dataset: PartialLabelDataset, held_out: IntArray) -> dict[str, Any]:
+        """Return how frequent candidates are, and true labels where they are known."""
+        names, truth = dataset.class_names, dataset.truth
+        found = {"candidates": shares_of(np.delete(dataset.candidates, held_out, axis=0), names)}
+        if truth is not None and (truth >= 0).any():
+            truth = np.delete(truth, held_out)
+            labels = truth[truth >= 0][:, None] == np.arange(len(names))
+            found["truth"] = shares_of(labels, names)
+        return found
 
     def answer(
         self, fitted: Any, dataset: PartialLabelDataset, *, top: int = 10, exclude_seen: bool = True
@@ -240,7 +254,9 @@ def _add_label_truth(
     ]
 
 
-def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation:
+def evaluate_candidates(
+    fitted: Any, dataset: PartialLabelDataset, shares: Mapping[str, Any] | None = None
+) -> Evaluation:
     """Measure a model on rows with candidate labels.
 
     The covering rate says how often the answer is a candidate. Where the truth of rows is known:
@@ -249,7 +265,8 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
     (beside those of the frequencies of classes), and the area below the risk-coverage curve: the
     mean share of wrong answers when only the surest rows are answered, over all numbers of them.
 
-    `fitted`: ours or a baseline.
+    `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
+    `CandidateSetting.shares` says it; where that is not known, labels of these rows are counted.
     """
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     probabilities = np.asarray(fitted.predict_proba(dataset.features), dtype=np.float64)
@@ -258,7 +275,13 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
     predicted = positions_of_labels(fitted.predict(dataset.features), fitted.classes_, columns)
     rows = np.arange(len(predicted))
     covered = dataset.candidates[rows, np.maximum(predicted, 0)] & (predicted >= 0)
-    frequent = int(dataset.candidates.sum(axis=0).argmax())
+    known_rates = {
+        name: rates_of(each, dataset.class_names) for name, each in (shares or {}).items()
+    }
+    of_candidates = known_rates.get("candidates")
+    if of_candidates is None:
+        of_candidates = dataset.candidates.mean(axis=0)
+    frequent = int(of_candidates[:n_classes].argmax())
     metrics = {"covering rate": float(covered.mean())}
     majority = {"covering rate": float(dataset.candidates[:, frequent].mean())}
     counts = {"groups": len(predicted)}
@@ -271,20 +294,24 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
         labels = truth[:, None] == np.arange(n_classes)
         figures, by_class = class_metrics(labels, predicted[known], aligned[known])
         metrics |= figures
-        majority |= majority_metrics(labels)
+        of_truth = known_rates.get("truth")
+        rates = labels.mean(axis=0) if of_truth is None else of_truth[:n_classes]
+        majority |= majority_metrics(labels, rates=rates)
         n_top = min(TOP, n_classes - 1)
         if n_top > 1:
             best = np.argsort(-aligned[known], axis=1, kind="stable")[:, :n_top]
             metrics[f"top-{n_top} accuracy"] = float((best == truth[:, None]).any(axis=1).mean())
-            most = np.argsort(-labels.sum(axis=0), kind="stable")[:n_top]
+            most = np.argsort(-rates, kind="stable")[:n_top]
             majority[f"top-{n_top} accuracy"] = float(np.isin(truth, most).mean())
         metrics[AMONG_CANDIDATES], majority[AMONG_CANDIDATES] = (
             float(
                 (np.where(dataset.candidates[known], scores, -1.0).argmax(axis=1) == truth).mean()
             )
-            for scores in (aligned[known], np.tile(labels.mean(axis=0), (len(truth), 1)))
+            for scores in (aligned[known], np.tile(rates, (len(truth), 1)))
         )
-        honesty, of_rates = calibration_metrics(labels, aligned[known])
+        honesty, of_rates = calibration_metrics(
+            labels, aligned[known], None if of_truth is None else rates
+        )
         metrics |= honesty
         majority |= of_rates
         sure, right = aligned[known].max(axis=1), predicted[known] == truth

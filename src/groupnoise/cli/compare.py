@@ -123,6 +123,8 @@ def _show(result: ComparisonOfMethods, found: Found) -> None:
     for method in result.ranked:
         mean, behind = result.interval(method), result.behind(method)
         level = ", level" if _ends(behind) and result.is_level(method) else ""
+        if result.is_too_few(method):
+            level = ", too few groups to tell"
         gap = f"{behind.mean:.3f} {_ends(behind)}{level}"
         rows.append(
             (

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 PARTS = ("held-out", "all")
 DEFAULT_AT = "10"
+OF_SCORED = (
+    "majority: of the labels scored here, which nobody knows before; the model does not remember "
+    "how frequent those of its training were"
+)
 MAX_CLASSES = 20
 """Classes whose own figures are printed; `--json` has them all."""
 
@@ -97,6 +101,8 @@ def evaluate(
     elif part == "held-out":
         check_held_out(learned, model, data)
     rows = learned.rows if learned is not None and part == "held-out" else None
+    if not found.setting.judged_by_protocol:
+        options_given["shares"] = {} if record is None else record.shares
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
     ahead: dict[str, Interval] = {}
     if against is not None:
@@ -137,6 +143,8 @@ def evaluate(
     typer.echo(about_groups)
     for note in result.notes:
         typer.echo(note)
+    if options_given.get("shares") == {}:
+        typer.echo(OF_SCORED)
     _show(result)
     _show_ahead(ahead, against)
     if per_user is not None:

@@ -22,7 +22,10 @@ def heatmap(
     data: Annotated[str, typer.Argument(help="Bags, as in `groupnoise fit`; labels or none.")],
     options: DataOptions,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Page to write, one .html file.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Page to write; .html is added to a name without suffix."
+        ),
     ] = Path("heatmap.html"),
     sources: Annotated[
         Path | None,
@@ -48,8 +51,10 @@ def heatmap(
     from groupnoise.io.files import check_not_own_input, check_writable_file, write_text
     from groupnoise.reproduce.provenance import spell_command
 
+    if output.suffix == "":
+        output = output.with_suffix(".html")
     if output.suffix not in (".html", ".htm"):
-        raise ParameterError(f"--output must end in .html; got {output.name!r}.")
+        raise ParameterError(f"--output must end in .html, or in nothing; got {output.name!r}.")
     check_count("--max-bags", max_bags)
     check_count("--gallery", gallery, least=0)
     check_not_own_input(output, data)
@@ -76,7 +81,11 @@ def heatmap(
             f"{counted(len(without), 'bags')} without a source, first {without[0]!r}", err=True
         )
     shown = min(len(answers), max_bags)
-    typer.echo(f"heat maps of {shown} of {counted(len(answers), 'bags')} written to {output}")
+    more = f"; mistakes come first, and --max-bags {len(answers)} shows all"
+    typer.echo(
+        f"heat maps of {shown} of {counted(len(answers), 'bags')} written to {output}"
+        + more * (shown < len(answers))
+    )
 
 
 def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:

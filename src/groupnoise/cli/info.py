@@ -180,9 +180,7 @@ def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> N
         typer.echo(f"warning: {sentence}")
 
 
-def _show_parameters(
-    model: Path, manifest: dict[str, Any], show_all: bool, seeded: bool
-) -> None:
+def _show_parameters(model: Path, manifest: dict[str, Any], show_all: bool, seeded: bool) -> None:
     """Show the parameters that are not at their defaults, or all of them.
 
     `seeded`: whether `groupnoise fit` made the model, whose `--seed` is 0 unless one is given.

@@ -354,7 +354,9 @@ def _of_linear(added: Sequence[str]) -> str:
         "following": "how often one item follows another (following)",
     }
     if not added:
-        return "Counting clicks together or in order (linear evidence) was no gain and was left out."
+        return (
+            "Counting clicks together or in order (linear evidence) was no gain and was left out."
+        )
     named = " and ".join(what[each] for each in added)
     return f"Beside what was learned the ranking counts {named}: linear evidence, a gain here."
 

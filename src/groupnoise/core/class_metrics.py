@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,44 +108,69 @@ def label_set_metrics(
     return figures, by_class
 
 
-def majority_metrics(labels: BoolArray, rated: BoolArray | None = None) -> dict[str, float]:
+def majority_metrics(
+    labels: BoolArray, rated: BoolArray | None = None, rates: FloatArray | None = None
+) -> dict[str, float]:
     """Return the figures of who always answers the most frequent class.
 
     `labels`: of shape (n_rows, n_classes). `rated` (n_rows, n_classes): as in `class_metrics`.
+    `rates` (n_classes,): how frequent each class was in training; by default among these rows.
     """
-    frequent = int(labels.sum(axis=0).argmax())
+    frequent = int((labels.mean(axis=0) if rates is None else rates).argmax())
     scores = np.zeros(labels.shape)
     scores[:, frequent] = 1.0
     return class_metrics(labels, np.full(len(labels), frequent), scores, rated)[0]
 
 
 def calibration_metrics(
-    labels: BoolArray, probabilities: FloatArray
+    labels: BoolArray, probabilities: FloatArray, rates: FloatArray | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Measure whether probabilities mean what they say.
 
     Where every row has one label: the expected calibration error of the likeliest label, and the
     mean of -log P(label). Elsewhere each class of each row counts by itself, as present or absent.
-    The base rates, which claim how frequent each label is among these rows, err by nothing on
-    average and tell nothing of single rows: what is said beyond them is the lead in log loss.
+    The base rates, which claim how frequent each label is, tell nothing of single rows: what is
+    said beyond them is the lead in log loss.
 
     Returns `figures`: "calibration error" and "log loss"; `of_rates`: those of the base rates.
     `labels`, `probabilities` (n_rows, n_classes): the classes of each row, and what is claimed.
+    `rates` (n_classes,): how frequent each class was in training; by default among these rows.
     """
+    claims_of_rates = np.tile(labels.mean(axis=0) if rates is None else rates, (len(labels), 1))
     if (labels.sum(axis=1) == 1).all():
-        truth, rates = labels.argmax(axis=1), labels.mean(axis=0)
+        truth = labels.argmax(axis=1)
+        claims_of_rates /= np.maximum(claims_of_rates.sum(axis=1, keepdims=True), 1e-12)
         # Baselines may answer each class by itself; claims beyond one in all are no distribution.
         total = np.maximum(probabilities.sum(axis=1, keepdims=True), 1.0)
         error, claimed = expected_calibration_error(truth, probabilities), probabilities / total
         loss = float(_log_loss(claimed[np.arange(len(truth)), truth]).mean())
-        of_rates = float(_log_loss(rates[truth]).mean())
+        of_rates = float(_log_loss(claims_of_rates[np.arange(len(truth)), truth]).mean())
+        error_of_rates = expected_calibration_error(truth, claims_of_rates)
     else:
         present, claims = labels.ravel(), probabilities.ravel()
         error = _presence_error(present, claims)
         loss = float(_presence_loss(present, claims).mean())
-        of_rates = float(_presence_loss(labels, labels.mean(axis=0)).mean())
+        of_rates = float(_presence_loss(labels, claims_of_rates).mean())
+        error_of_rates = _presence_error(present, claims_of_rates.ravel())
     figures = {"calibration error": error, "log loss": loss}
-    return figures, {"calibration error": 0.0, "log loss": of_rates}
+    if rates is None:  # what is left is rounding
+        error_of_rates = 0.0
+    return figures, {"calibration error": error_of_rates, "log loss": of_rates}
+
+
+def shares_of(labels: BoolArray, class_names: Sequence[str]) -> dict[str, Any]:
+    """Return how frequent each class is ("classes", by name) and no class at all ("none")."""
+    found = labels.mean(axis=0).round(6).tolist()
+    none = round(float((~labels.any(axis=1)).mean()), 6)
+    return {"classes": dict(zip(class_names, found, strict=True)), "none": none}
+
+
+def rates_of(shares: Mapping[str, Any] | None, class_names: Sequence[str]) -> FloatArray | None:
+    """Return what :func:`shares_of` told as an array, no class last; unknown classes have none."""
+    if shares is None:
+        return None
+    known = [shares["classes"].get(name, 0.0) for name in class_names]
+    return np.array([*known, shares["none"]], dtype=np.float64)
 
 
 def _log_loss(probabilities: FloatArray) -> FloatArray:

@@ -174,6 +174,10 @@ class Setting(ABC, Generic[Data]):
         by default. `seed`: decides what is drawn, such as negatives.
         """
 
+    def shares(self, dataset: Data, held_out: IntArray) -> dict[str, Any]:
+        """Return how frequent labels are where nothing was held out, by what they are labels of."""
+        return {}
+
     @abstractmethod
     def answer(
         self, fitted: Any, dataset: Data, *, top: int = 10, exclude_seen: bool = True

@@ -61,6 +61,7 @@ class TrainingRecord:
         `training_entry`.
     `held_before`: of logs that a model went on from, or with, what was held out, as `held_out` and
         `protocol`, by their fingerprints.
+    `shares`: how frequent labels were in the part that was trained on; see `Setting.shares`.
     """
 
     name: str
@@ -75,6 +76,7 @@ class TrainingRecord:
     added: list[str] = field(default_factory=list)
     trainings: list[dict[str, str]] = field(default_factory=list)
     held_before: dict[str, HeldOutOfLog] = field(default_factory=dict)
+    shares: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -102,6 +104,7 @@ class TrainingRecord:
             options=options,
             trained=_packed(setting.group_fingerprints(dataset, rows)),
             protocol=protocol,
+            shares=setting.shares(dataset, held_out),
         )
 
     def after(self, before: TrainingRecord | None) -> TrainingRecord:
@@ -325,8 +328,19 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     }
     return TrainingRecord(
         name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added,
-        trainings, held_before,
+        trainings, held_before, _checked_shares(found.get("shares", {})),
     )  # fmt: skip
+
+
+def _checked_shares(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the frequencies of labels, all of them numbers."""
+    return {
+        str(level): {
+            "classes": {str(name): float(value) for name, value in each["classes"].items()},
+            "none": float(each["none"]),
+        }
+        for level, each in found.items()
+    }
 
 
 def draw_held_out(

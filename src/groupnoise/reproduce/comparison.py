@@ -14,6 +14,8 @@ from groupnoise.core.words import counted
 from groupnoise.reproduce.report.tables import corrected_t_test
 
 CONFIDENCE = 0.95
+SCALE = 1.0
+"""From the worst to the best value of a figure."""
 MAX_NAMED = 3
 """Methods level with the leader that are named."""
 
@@ -118,6 +120,14 @@ class ComparisonOfMethods:
         low = self.behind(method).low
         return method is self.leader or math.isnan(low) or low <= 0.0
 
+    def is_too_few(self, method: ComparedMethod) -> bool:
+        """Whether the interval of the difference is wider than the scale, so that it says nothing.
+
+        Then groups are too few to call methods level.
+        """
+        behind = self.behind(method)
+        return method is not self.leader and behind.high - behind.low > SCALE
+
     def verdict(self) -> str:
         """Return who is ahead beyond chance, in a sentence, or that nobody is."""
         name = self.leader.name
@@ -128,6 +138,8 @@ class ComparisonOfMethods:
         level = [each for each in self.ranked if each is not self.leader and self.is_level(each)]
         if all(math.isnan(self.behind(each).low) for each in level):
             return f"{name} has the highest mean, but one split tells nothing of chance."
+        if all(self.is_too_few(each) for each in level):
+            return f"{name} has the highest mean, but there are too few groups to tell."
         names = [each.name for each in level]
         shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "others"]
         listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

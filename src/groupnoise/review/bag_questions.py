@@ -130,7 +130,7 @@ class BagQuestions:
     def export(self, given: Answers) -> dict[str, list[Any]]:
         """Return one line per question, with the answers of people in place of those proposed.
 
-        Bag, label, the object from 1 (empty where none carries the label), its row in the source
+        Bag, label, the object from 0 (empty where none carries the label), its row in the source
         from 0 where there is one, probability, `look`, `answered_by` and `note`.
         """
         n_questions = len(self.carried.bags)
@@ -147,7 +147,7 @@ class BagQuestions:
         for number, share in enumerate(self.carried.responsibility):
             positions.append(position_of(said.get(number, str(self.proposed[number])), len(share)))
             sure.append(1.0 if number in said else round(float(share.max()), 6))
-        columns["object"] = [None if at is None else at + 1 for at in positions]
+        columns["object"] = positions
         rows = self.dataset.source_rows
         if rows is not None:
             first = self.dataset.bags.offsets[self.carried.bags]
@@ -160,16 +160,16 @@ class BagQuestions:
 
 
 def object_name(position: int) -> str:
-    """Return what an object is called on the page, counted from 1."""
-    return f"object {position + 1}"
+    """Return what an object is called on the page, counted from 0 as in all files."""
+    return f"object {position}"
 
 
 def position_of(answer: str, size: int) -> int | None:
     """Return the position of an object in its bag; None where the answer is none of them."""
     word, _, number = answer.partition(" ")
-    if word != "object" or not number.isdecimal() or not 1 <= int(number) <= size:
+    if word != "object" or not number.isdecimal() or int(number) >= size:
         return None
-    return int(number) - 1
+    return int(number)
 
 
 def who_carries(

@@ -8,7 +8,7 @@ import torch
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.held_out import HeldOutBags
-from groupnoise.bags.members import BagProblem
+from groupnoise.bags.members import BagProblem, MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import statistics_options
 from groupnoise.bags.searching import Weighing, _hopeful
@@ -130,6 +130,21 @@ def test_models_of_whole_bags_count_by_what_they_tell_of_held_out_bags(
         for strength in (of_members, of_whole)
     )
     assert least <= bags.share_of_whole(*said) <= most
+
+
+@pytest.mark.parametrize("n_named", [1, 2])
+def test_members_that_say_the_same_reach_together_what_each_reaches(n_named):
+    generator = torch.Generator().manual_seed(0)
+    labels = np.arange(60)[:, None] % 3 == np.arange(n_named)
+    problem = BagProblem(Segments(torch.full((60,), 2)), labels, True)
+    bags = HeldOutBags(problem, True)
+    own = torch.from_numpy(labels).float().repeat_interleave(2, dim=0)
+    logits = 2.0 * own + torch.randn(own.shape, generator=generator)
+    if n_named > 1:
+        logits = torch.cat([logits, torch.zeros(120, 1)], dim=1)
+    said = bags.judged(logits, {"max": own[::2] - 0.5}, MemberSettings())
+    together = bags.judged_together([(said, 0.25), (said, 0.75)])
+    np.testing.assert_allclose(together, said.scores, atol=0.02)
 
 
 def test_evidence_becomes_weights_by_its_standard_error():

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import reference
-from groupnoise.core.class_metrics import class_metrics, majority_metrics
+from groupnoise.core.class_metrics import (
+    calibration_metrics,
+    class_metrics,
+    majority_metrics,
+    rates_of,
+    shares_of,
+)
 
 
 @pytest.fixture(params=[1, 2])
@@ -50,6 +56,20 @@ def test_what_is_not_rated_is_no_negative():
     rated = np.array([[True], [False], [True]])
     figures, _ = class_metrics(labels, np.zeros(3, dtype=int), scores, rated)
     assert figures["AUROC"] == 1.0
+
+
+def test_the_majority_may_be_that_of_the_training():
+    labels = np.eye(2, dtype=bool)[[0, 0, 0, 1]]
+    rates = rates_of(shares_of(labels[[0, 3, 3, 3]], ["fox", "owl"]), ["owl", "fox", "elk"])
+    assert rates.tolist() == [0.75, 0.25, 0.0, 0.0]  # by name, and last no class
+    figures = majority_metrics(labels, rates=np.array([0.25, 0.75]))
+    assert figures["accuracy"] == 0.25
+    _, of_rates = calibration_metrics(labels, labels.astype(float), np.array([0.25, 0.75]))
+    assert of_rates["log loss"] == pytest.approx(-0.75 * np.log(0.25) - 0.25 * np.log(0.75))
+    assert of_rates["calibration error"] == pytest.approx(0.5)
+    _, knowing = calibration_metrics(labels, labels.astype(float))
+    assert knowing["log loss"] < of_rates["log loss"]
+    assert knowing["calibration error"] == 0.0
 
 
 def test_the_majority_is_as_good_as_its_share():

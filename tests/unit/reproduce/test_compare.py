@@ -20,6 +20,7 @@ from groupnoise.reproduce.comparison import (
     adjusted_means,
     corrected_interval,
 )
+from groupnoise.reproduce.report.pages import comparison_page
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,21 @@ def test_the_interval_is_that_of_nadeau_and_bengio():
     variance = (1 / 4 + 1 / 3) * np.var(values, ddof=1)
     low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=math.sqrt(variance))
     assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_an_interval_wider_than_the_scale_calls_no_method_level():
+    figures = {"one": (0.9, 0.1, 1.0), "other": (0.1, 0.9, 0.6)}
+    methods = tuple(
+        ComparedMethod(name, tuple({"hit": value} for value in values))
+        for name, values in figures.items()
+    )
+    result = ComparisonOfMethods("few", "mil", "hit", False, 3, 0.2, methods)
+    assert result.is_too_few(methods[1])
+    assert not result.is_too_few(methods[0])
+    assert result.verdict().endswith("there are too few groups to tell.")
+    page = comparison_page(result, "groupnoise fit few")
+    assert "too few groups to tell" in page
+    assert ", level" not in page
 
 
 def test_one_split_has_no_interval():

@@ -49,7 +49,7 @@ def test_each_positive_bag_is_asked_about_and_sees_its_sentences(mails):
     shown = questions.describe(questions.order[0])
     assert shown["ask"] == "Which of these objects carries spam?"
     told = {each["label"]: each.get("text", "") for each in shown["labels"]}
-    assert sorted(told) == ["none of them", "object 1", "object 2", "object 3", "object 4"]
+    assert sorted(told) == ["none of them", "object 0", "object 1", "object 2", "object 3"]
     assert sum("buy now" in text for text in told.values()) == 1
     assert sum(each["weight"] for each in shown["labels"][:-1]) == pytest.approx(1.0, abs=1e-3)
 
@@ -58,14 +58,14 @@ def test_answers_become_objects_of_the_export(mails, tmp_path):
     dataset, questions, _ = mails
     desk = Desk(questions, tmp_path / "a.jsonl")
     first = desk.next_row("ann")["row"]
-    with pytest.raises(DataError, match="'object 5' is none of the answers"):
-        desk.answer(first, "ann", "object 5")
-    desk.answer(first, "ann", "object 2", "clear")
+    with pytest.raises(DataError, match="'object 4' is none of the answers"):
+        desk.answer(first, "ann", "object 4")
+    desk.answer(first, "ann", "object 1", "clear")
     second = desk.next_row("ann")["row"]
     desk.answer(second, "ann", "none of them")
     columns = desk.export()
     start = dataset.bags.offsets[questions.carried.bags[first]]
-    assert columns["object"][first] == 2
+    assert columns["object"][first] == 1
     assert columns["source_row"][first] == start + 1
     assert (columns["answered_by"][first], columns["note"][first]) == ("ann", "clear")
     assert columns["object"][second] is None
@@ -84,7 +84,7 @@ def test_an_answered_bag_teaches_by_the_object_that_was_chosen():
 
     untaught = who_carries(bags, estimator=PLAIN)
     truth = bags.instance_labels
-    known = {0: "object 2", 1: "none of them"}
+    known = {0: "object 1", 1: "none of them"}
     parameters = PLAIN.get_params()
     taught = who_carries(bags, known=known, estimator=Remembers(**parameters))
     sizes = np.concatenate([each.sizes for each, _ in seen])
@@ -111,8 +111,9 @@ def test_the_likeliest_of_many_objects_are_shown():
     shown = questions.describe(0)
     assert len(shown["labels"]) == 31
     assert "the 30 likeliest of 40 are shown" in shown["why"]
-    assert questions.allows(0, "object 40")
-    assert not questions.allows(0, "object 0")
+    assert questions.allows(0, "object 0")
+    assert questions.allows(0, "object 39")
+    assert not questions.allows(0, "object 40")
     assert not questions.allows(0, "object ²")
 
 
@@ -125,7 +126,7 @@ def test_answers_about_bags_of_several_labels_tell_which_object_has_which():
     dataset = BagDataset("pairs", Groups.from_array(rows), labels, list("abcd"))
     plain = who_carries(dataset, estimator=PLAIN)
     right = (classes[plain.bags] == plain.labels[:, None]).argmax(axis=1)
-    known = {number: f"object {right[number] + 1}" for number in range(40)}
+    known = {number: f"object {right[number]}" for number in range(40)}
     taught = who_carries(dataset, estimator=PLAIN, known=known)
     of_right = [
         np.mean(np.argmax(each.responsibility[40:], axis=1) == right[40:])

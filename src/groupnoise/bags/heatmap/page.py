@@ -135,8 +135,8 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         for kind, found in values.items()
         for label in labels
     ]
-    end = f"object {card.n_objects}" if stretches is None else f"{length:g}"
-    begin = "object 1" if stretches is None else "0"
+    end = f"object {card.n_objects - 1}" if stretches is None else f"{length:g}"
+    begin = "object 0" if stretches is None else "0"
     return replace(card, aspect=12.0, layers=layers, begin=begin, end=end)
 
 
@@ -217,7 +217,7 @@ def make_gallery(
 def _shown(
     row: int, bag: int, values: FloatArray, answers: ObjectAnswers, sources: Sources
 ) -> Shown:
-    name, position = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag]) + 1}"
+    name, position = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag])}"
     address = words = ""
     if answers.coordinates is not None:
         where = answers.coordinates[row]

@@ -147,6 +147,7 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
                 "is_first": method is result.leader,
                 "n_splits": len(method.splits),
                 "is_level": result.is_level(method),
+                "is_too_few": result.is_too_few(method),
                 "seconds": method.seconds,
                 "trials": [scale(value) for value in method.values(result.metric)],
             }
