@@ -38,9 +38,9 @@ MUCH = 0.2
 def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
     """Return a data set without what its audit found wrong.
 
-    Bags lose labels that look wrong, and go where none is left. Rows lose candidate labels that
-    can be dropped, never the one chosen, and go where the right label seems to be missing.
-    Histories lose stray clicks.
+    Bags lose labels that look wrong, and go where none is left or one seems to be missing. Rows
+    lose candidate labels that can be dropped, never the one chosen, and go where the right label
+    seems to be missing. Histories lose stray clicks.
 
     Parameters
     ----------
@@ -59,12 +59,14 @@ def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
 
 
 def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
-    """Return bags without labels that look wrong; bags go where none of them is left."""
+    """Return bags without labels that look wrong; bags go where none is left, or one is missing."""
     _check_same_data(issues, dataset.bags.n_objects)
     wrong = issues.ranked("wrong_target")
-    labels = dataset.labels.copy()
-    labels[issues.groups["source"][wrong], issues.groups["target"][wrong]] = False
-    kept = _some_left(labels.any(axis=1) | ~dataset.labels.any(axis=1))
+    bags, targets = issues.groups["source"][wrong], issues.groups["target"][wrong]
+    labels, bare = dataset.labels.copy(), dataset.labels.sum(axis=1) == 0
+    labels[bags[targets >= 0], targets[targets >= 0]] = False
+    bare[bags[targets < 0]] = False
+    kept = _some_left(labels.any(axis=1) | bare)
     return subset_bags(replace(dataset, labels=labels), kept)
 
 

@@ -44,7 +44,8 @@ ISSUE_KINDS: dict[str, tuple[IssueKind, ...]] = {
         IssueKind(
             "wrong_target",
             "Labels that look wrong",
-            "A label that the bag does not carry is matched, and the one that it carries is not.",
+            "The bag speaks against the label as much as most bags without it do; of a bag without "
+            "a label, that one is missing.",
             "groups",
             "suspicion",
             0.5,
@@ -151,11 +152,12 @@ class GroupIssues:
         Bags, candidate labels or click histories.
     groups : mapping of str to ndarray of shape (n_groups,)
         One row per group. `source` is the bag, row or history it comes from, `target` what it is
-        tied to and `size` how many objects it holds. `chosen` is the position of the object that
-        matches best and `object` which one that is; `probability` is its posterior, `margin` its
-        lead over the runner-up, `entropy` that of the posterior in nats, `weight`
-        P(object | group). `doubt` is the chance that no object is credible, `suspicion` how much
-        the target looks wrong, and `suggested` the target that would fit better, -1 for none.
+        tied to (-1 of a bag without a label) and `size` how many objects it holds. `chosen` is the
+        position of the object that matches best and `object` which one that is; `probability` is
+        its posterior, `margin` its lead over the runner-up, `entropy` that of the posterior in
+        nats, `weight` P(object | group). `doubt` is the chance that no object is credible,
+        `suspicion` how much the target looks wrong, and `suggested` the target that would fit
+        better, -1 for none.
     objects : mapping of str to ndarray of shape (n_objects,)
         One row per instance, candidate label or click: `source`, `position` in it, `object`, the
         largest `responsibility` it has in a group, `times_chosen`, and `noise`, the chance that it

@@ -63,20 +63,18 @@ class Case:
 
 
 def judged_in_words(issues: GroupIssues) -> str:
-    """Say how many bags, rows or windows were judged, and how many bags have no label to judge."""
+    """Say how many bags, rows or windows were judged, and how many bags have no label."""
     groups, objects = SETTING_WORDS[issues.setting]
     n_groups, n_objects = len(issues), len(issues.objects["noise"])
     pairs = unlabelled = ""
     if issues.setting == "mil":
-        bags, n_pairs = np.unique(issues.groups["source"]), n_groups
-        n_groups = len(bags)
-        n_objects = int(np.isin(issues.objects["source"], bags).sum())
-        n_bare = len(np.unique(issues.objects["source"])) - n_groups
-        if n_pairs > n_groups:
+        n_bare = int((issues.groups["target"] < 0).sum())
+        n_pairs, n_groups = n_groups - n_bare, len(np.unique(issues.groups["source"]))
+        if n_pairs > n_groups - n_bare:
             pairs = f" ({n_pairs:,} pairs of bag and label)"
         if n_bare:
-            were = "was" if n_bare == 1 else "were"
-            unlabelled = f" {counted(n_bare, 'bags', ',')} without a label {were} not judged."
+            bags = f"{counted(n_bare, 'bags', ',')} {'has' if n_bare == 1 else 'have'} no label"
+            unlabelled = f" {bags}: there the question was whether one is missing."
     return (
         f"{counted(n_groups, groups, ',')}{pairs} and {counted(n_objects, objects, ',')} were "
         f"judged.{unlabelled}"
@@ -105,9 +103,9 @@ def _bag_case(
     first, stop = dataset.bags.offsets[bag : bag + 2]
     chosen = int(found["object"])
     names = dataset.class_names
-    label = ", ".join(names[each] for each in np.flatnonzero(dataset.labels[bag]))
+    label = ", ".join(names[each] for each in np.flatnonzero(dataset.labels[bag])) or "no label"
     positions = _nearby(np.arange(first, stop), chosen - first)
-    verdict = f"labelled {names[found['target']]}"
+    verdict = f"labelled {names[found['target']]}" if found["target"] >= 0 else "without a label"
     if kind.name == "wrong_target" and found["suggested"] >= 0:
         verdict += f", looks like {names[found['suggested']]}"
     objects = [

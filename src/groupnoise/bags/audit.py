@@ -1,8 +1,13 @@
-"""Judging bags: which instance carries each label, and whether any is credible."""
+"""Judging bags: which instance carries each label, and whether any is credible.
+
+A label is suspected by the odds of the whole bag, set beside those of bags that a model had not
+seen: what it says of bags that rightly have a label, rare ones above all, is no evidence against
+them until they look like bags of another.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +23,21 @@ from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, rag
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
 
+USUAL = 0.6
+"""Share of held-out bags with a label whose odds a bag that should have it must reach."""
+CLEAR, LEAST = 2.0, 1.0
+"""Log odds that are enough beyond those of the frequency of a label, and that are needed; chosen on
+made-up bags of seeds 0 to 2."""
+MIN_BAGS = 3
+"""Bags that make a median."""
+TINY = 1e-9
+MAX_ODDS = 20.0
+
 
 class BagSource:
     """Bags as material of an audit: each (bag, label) is a group, each instance an object.
+
+    A bag without a label is a group too, of target -1: a label may be missing.
 
     `dataset`: what to audit.
     `truth`: True labels of some instances, -1 elsewhere, from which models learn too.
@@ -38,10 +55,11 @@ class BagSource:
         self.dataset = dataset
         self.truth = truth
         self.teaches = np.ones(len(dataset.bags), dtype=bool) if teaches is None else teaches
-        self.group_counts: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
+        n_labels: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
+        self.group_counts: IntArray = np.maximum(n_labels, 1)
         self.object_counts: IntArray = dataset.bags.sizes
         self.strata: IntArray = np.where(
-            self.group_counts > 0, dataset.labels.argmax(axis=1), len(dataset.class_names)
+            n_labels > 0, dataset.labels.argmax(axis=1), len(dataset.class_names)
         )
         self.clusters = dataset.patients
 
@@ -88,28 +106,33 @@ class BagSource:
         fits = _class_probabilities(model, bags.objects)[:, columns]  # (n_objects, n_classes)
         instance = ragged_rows(self.dataset.bags.offsets[rows], bags.sizes)
         noise, tally = np.ones(bags.n_objects), ObjectTally(bags.n_objects)
-        groups: Columns = {}
-        bag, label = np.nonzero(labels)
-        if len(bag):
-            sizes = bags.sizes[bag]
-            objects = ragged_rows(bags.offsets[bag], sizes)
-            selected = model.select(bags.subset(bag), model.classes_[columns[label]])
-            found = object_posterior(selected.scores, selected.offsets)
-            fit = fits[objects, np.repeat(label, sizes)]  # P(label | instance)
-            credibility = np.maximum.reduceat(fit, selected.offsets[:-1])
-            baseline, suggested = _best_absent(fits, bags.offsets[:-1], labels)
-            np.minimum.at(noise, objects, 1.0 - fit * found.responsibility)
-            tally.add(objects, found)
-            groups = {
-                "source": rows[bag],
-                "target": label,
-                "size": sizes,
-                "object": instance[objects[found.chosen]],
-                **choice_columns(found, selected.offsets[:-1], selected.log_weight),
-                "doubt": 1.0 - credibility,
-                "suspicion": baseline[bag] * (1.0 - credibility),
-                "suggested": suggested[bag],
-            }
+        own = with_none(labels)
+        bag, label = np.nonzero(own)
+        is_bare = label == labels.shape[1]
+        sizes = bags.sizes[bag]
+        objects = ragged_rows(bags.offsets[bag], sizes)
+        best = np.maximum.reduceat(fits, bags.offsets[:-1])  # (n_bags, n_classes)
+        odds, held = _log_odds(model, bags, columns, best, own)
+        suggested = _suggested(odds, own)
+        # Who would carry the label that a bag without any seems to lack.
+        asked = np.where(is_bare, suggested[bag], label)
+        selected = model.select(bags.subset(bag), model.classes_[columns[asked]])
+        found = object_posterior(selected.scores, selected.offsets)
+        fit = fits[objects, np.repeat(asked, sizes)]  # P(label | instance)
+        credibility = np.maximum.reduceat(fit, selected.offsets[:-1])
+        carries = np.repeat(~is_bare, sizes)
+        np.minimum.at(noise, objects, np.where(carries, 1.0 - fit * found.responsibility, 1.0))
+        tally.add(objects, found)
+        groups: Columns = {
+            "source": rows[bag],
+            "target": np.where(is_bare, -1, label),
+            "size": sizes,
+            "object": instance[objects[found.chosen]],
+            **choice_columns(found, selected.offsets[:-1], selected.log_weight),
+            "doubt": np.where(is_bare, 0.0, 1.0 - credibility),
+            "suspicion": suspicions(odds, own, held)[bag, label],
+            "suggested": suggested[bag],
+        }
         instances: Columns = {
             "source": np.repeat(rows, bags.sizes),
             "position": ragged_rows(np.zeros(len(rows)), bags.sizes),
@@ -128,11 +151,121 @@ def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:
     return probabilities
 
 
-def _best_absent(
-    fits: FloatArray, starts: IntArray, labels: BoolArray
-) -> tuple[FloatArray, IntArray]:
-    """Return how well the best class a bag is not labelled with is matched, and which it is."""
-    best = np.maximum.reduceat(fits, starts)
-    best[labels] = 0.0
-    suggested: IntArray = np.where(best.max(axis=1) > 0, best.argmax(axis=1), -1)
-    return best.max(axis=1), suggested
+class HeldOutOdds(NamedTuple):
+    """What a model said of bags it had not seen.
+
+    `odds` (n_bags, n_classes + 1): log odds of each label, and last of none.
+    `labels`: what they carry, in the same columns.
+    """
+
+    odds: FloatArray
+    labels: BoolArray
+
+
+def with_none(labels: BoolArray) -> BoolArray:
+    """Return labels with a last column that says whether a bag has none."""
+    return np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)
+
+
+def suspicions(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatArray:
+    """Return how much each label of each bag looks wrong; more than a half is suspected.
+
+    Half is where a bag speaks as loud for what it should carry instead as most held-out bags that
+    carry it (`USUAL` of them), or beyond its frequency by `CLEAR`; and no less than `LEAST`. Where
+    no bag has several labels that is another label, or none; elsewhere that it lacks the one it
+    has. Where a model speaks louder for the labels of these bags than for those of held-out ones it
+    was trained on them, and that much is added.
+
+    `odds`, `labels` (n_bags, n_classes + 1): of the bags judged. `held`: of held-out bags.
+    """
+    learned = np.zeros(odds.shape[1])
+    for column, (mine, theirs) in enumerate(zip(labels.T, held.labels.T, strict=True)):
+        if mine.sum() >= MIN_BAGS and theirs.sum() >= MIN_BAGS:
+            more = np.median(odds[mine, column]) - np.median(held.odds[theirs, column])
+            learned[column] = max(0.0, float(more))
+    if (held.labels.sum(axis=1) == 1).all() and (labels.sum(axis=1) == 1).all():
+        beyond = odds - _bounds(held.odds, held.labels)
+        order = np.argsort(beyond, axis=1)
+        rival = np.where(order[:, -1:] == np.arange(odds.shape[1]), order[:, -2:-1], order[:, -1:])
+        against = np.take_along_axis(beyond, rival, axis=1)
+    else:
+        against = -odds - _bounds(-held.odds, ~held.labels)
+    result: FloatArray = 0.5 + 0.5 * np.tanh(0.5 * (against + learned))
+    return result
+
+
+def _bounds(odds: FloatArray, labels: BoolArray) -> FloatArray:
+    """Return from which log odds on a bag looks like those that carry each label."""
+    found = np.full(odds.shape[1], np.inf)  # what no bag has, none looks like
+    for column in np.flatnonzero(labels.any(axis=0)):
+        carries = labels[:, column]
+        usual = float(np.quantile(odds[carries, column], USUAL))
+        frequent = float(np.log((1.0 + carries.sum()) / (1.0 + (~carries).sum())))
+        found[column] = max(LEAST, min(usual, CLEAR + max(0.0, frequent)))
+    return found
+
+
+def _suggested(odds: FloatArray, labels: BoolArray) -> IntArray:
+    """Return the label that each bag seems to lack, -1 where it is likelier to lack none.
+
+    `odds`, `labels` (n_bags, n_classes + 1): the last column stands for no label.
+    """
+    absent = np.where(labels, -np.inf, odds)
+    absent[:, -1] = np.where(labels.sum(axis=1) > 1, 0.0, absent[:, -1])
+    best: IntArray = absent.argmax(axis=1)
+    n_classes = labels.shape[1] - 1
+    best = np.where(best == n_classes, -1, best)
+    return np.where(labels[:, -1], absent[:, :-1].argmax(axis=1), best)
+
+
+def _log_odds(
+    model: Any, bags: Groups, columns: IntArray, best: FloatArray, labels: BoolArray
+) -> tuple[FloatArray, HeldOutOdds]:
+    """Return log odds of the labels of bags, and of none, and those of held-out bags.
+
+    A plain fit calibrated its bag probabilities on held-out bags and keeps them. Elsewhere the best
+    match of a label beside that of the others is calibrated on the bags judged, which a cross-fit
+    holds out.
+
+    `columns`: of the model, by class. `best` (n_bags, n_classes): the best match of each class.
+    `labels` (n_bags, n_classes + 1): what the bags carry.
+    """
+    ensemble = getattr(model, "ensemble_", None)
+    if ensemble is not None:
+        odds = _odds_of_proba(model.bag_proba(bags), ensemble, columns)
+        known = model.bag_set_calibration_
+        if known is None:
+            return odds, HeldOutOdds(odds, labels)
+        held = _odds_of_proba(known.probabilities, ensemble, columns)
+        return odds, HeldOutOdds(held, with_none(known.belief[:, columns] > 0))
+    from groupnoise.bags.ensemble import calibrate_bags  # loads torch, and readers come by here
+
+    log_best = np.log(np.maximum(best, TINY))
+    odds = np.empty(labels.shape)
+    for column in range(labels.shape[1]):
+        is_other = np.arange(best.shape[1]) != column
+        others = best[:, is_other].max(axis=1, initial=TINY)
+        if column == best.shape[1]:
+            contrast = np.log(np.maximum(1.0 - others, TINY) / others)
+        else:
+            contrast = log_best[:, column] - np.log(others)
+        mine = labels[:, [column]]
+        # Of a label that all have, or none, nothing can be told.
+        odds[:, column] = 0.0 if mine.all() else -MAX_ODDS
+        if 0 < mine.sum() < len(mine):
+            scale, shift = calibrate_bags(contrast[:, None], mine, True, True)
+            odds[:, column] = contrast * scale + shift
+    return odds, HeldOutOdds(odds, labels)
+
+
+def _odds_of_proba(proba: FloatArray, ensemble: Any, columns: IntArray) -> FloatArray:
+    """Return the log odds of labels, and last of none, from P(label | bag) of a model's columns."""
+    if ensemble.negative is not None:
+        none = proba[:, ensemble.negative]
+    elif ensemble.exclusive:
+        none = 1.0 - proba.sum(axis=1)
+    else:
+        none = np.prod(1.0 - proba, axis=1)
+    bounded = np.clip(np.c_[proba[:, columns], none], TINY, 1.0 - TINY)
+    odds: FloatArray = np.log(bounded) - np.log1p(-bounded)
+    return odds

@@ -221,7 +221,7 @@ def who_carries(
     sentences: dict[str, None] = {}
     for fold in np.unique(folds):
         training = np.flatnonzero(folds != fold)
-        if not taught.group_counts[training].any():
+        if not taught.dataset.labels[training].any():
             raise DataError(f"{dataset.name} has too few labelled bags to hold some out.")
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", UserWarning)

@@ -7,17 +7,21 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import (
+    Groups,
     MaxMatchingMILClassifier,
     MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
     find_group_issues,
 )
+from groupnoise.audit import cleaned_copy
 from groupnoise.audit import find as _find
 from groupnoise.bags import load_digit_bags
+from groupnoise.bags.audit import HeldOutOdds, suspicions
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
+from groupnoise.io.datasets import BagDataset
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +84,17 @@ def test_a_bag_with_a_wrong_label_is_doubted_and_the_right_one_suggested(bag_mod
     assert (issues.groups["suggested"][:20] == label[:20]).mean() > 0.7
 
 
-def test_a_bag_with_two_labels_gives_two_groups_and_one_without_none(bag_model, bags):
+def test_a_bag_with_two_labels_gives_two_groups_and_one_without_asks_what_is_missing(
+    bag_model, bags
+):
     labels = bags.labels.copy()
     labels[0] = [True, True, False, False, False, False]
     labels[1] = False
     issues = find_group_issues(bag_model, replace(bags, labels=labels))
-    assert issues.groups["source"][:3].tolist() == [0, 0, 2]
-    assert issues.groups["target"][:2].tolist() == [0, 1]
+    assert issues.groups["source"][:4].tolist() == [0, 0, 1, 2]
+    assert issues.groups["target"][:3].tolist() == [0, 1, -1]
+    assert issues.groups["suggested"][2] == bags.labels[1].argmax()
+    assert issues.named(issues.groups)["target"][2] == ""
     assert len(issues.objects["noise"]) == bags.bags.n_objects
     unlabelled = issues.objects["source"] == 1
     assert (issues.objects["noise"][unlabelled] == 1).all()
@@ -185,3 +193,45 @@ def test_what_cannot_be_audited_is_refused_in_one_sentence(bag_model, bags, rows
     foreign = replace(shop, item_ids=shop.item_ids + 1)
     with pytest.raises(UnknownTargetError, match="the model lacks 1 item of the data"):
         find_group_issues(shop_model, foreign)
+
+
+def test_a_label_is_suspected_where_held_out_bags_without_it_speak_no_louder_against_it():
+    # Positive bags are rare and seldom sure; the last column stands for no label at all.
+    of_positive = np.array([-1.5, -0.5, 0.2, 1.0, -4.0])
+    of_negative = np.linspace(-5.0, -2.0, 31)
+    positive = np.concatenate([of_positive, of_negative])
+    odds = np.stack([positive, -positive, np.full(36, -20.0)], axis=1)
+    labels = np.repeat([[True, False, False], [False, True, False]], [5, 31], axis=0)
+    held = HeldOutOdds(odds, labels)
+    found = suspicions(odds, labels, held)
+    assert (found[labels] > 0.5).nonzero()[0].tolist() == [4]  # as negative as most negative ones
+    # Trained on these bags a model is surer of their labels; that much is taken off.
+    louder = np.where(labels, odds + 2.0, odds - 2.0)
+    np.testing.assert_allclose(suspicions(louder, labels, held)[labels], found[labels])
+    # A model that tells little suspects nobody.
+    dull = HeldOutOdds(0.1 * odds, labels)
+    assert suspicions(dull.odds, labels, dull)[labels].max() < 0.5
+
+
+def test_labels_that_bags_lack_are_found_and_bags_of_background_are_left():
+    generator = np.random.default_rng(0)
+    centres = np.array([[4.0, 0.0], [-4.0, 2.0], [0.0, 0.0]])
+    kinds = np.full((80, 3), 2)
+    kinds[:50, 0] = np.arange(50) % 2
+    rows = centres[kinds] + 0.4 * generator.normal(size=(80, 3, 2))
+    labels = kinds[:, :1] == np.arange(2)
+    labels[:4] = False  # they have an instance of a class all the same
+    data = BagDataset("some", Groups.from_array(rows), labels, ["fox", "owl"])
+    model = MaxMatchingMILClassifier(
+        background=True, absent_strength=1.0, max_epochs=40, random_state=0
+    )
+    issues = find_group_issues(model, data, n_folds=2, random_state=0)
+    wrong = issues.ranked("wrong_target")
+    listed = issues.groups["source"][wrong][issues.groups["target"][wrong] < 0]
+    assert len(listed) >= 3
+    assert set(listed.tolist()) <= {0, 1, 2, 3}
+    assert issues.groups["suggested"][:4].tolist() == [0, 1, 0, 1]
+    assert (issues.groups["doubt"][issues.groups["target"] < 0] == 0).all()
+    assert len(cleaned_copy(data, issues).bags) == 80 - len(
+        np.unique(issues.groups["source"][wrong])
+    )

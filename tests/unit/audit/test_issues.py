@@ -58,10 +58,11 @@ def test_the_summary_counts_every_list(issues):
 
 def test_bags_are_counted_as_bags_and_pairs_as_pairs(issues):
     assert judged_in_words(issues) == "4 bags and 8 instances were judged."
-    issues.groups["source"][:] = [0, 0, 1, 2]  # the last bag has no label
+    issues.groups["source"][:] = [0, 0, 1, 2]
+    issues.groups["target"][3] = -1
     assert judged_in_words(issues) == (
-        "3 bags (4 pairs of bag and label) and 6 instances were judged. 1 bag without a label was "
-        "not judged."
+        "3 bags (3 pairs of bag and label) and 8 instances were judged. 1 bag has no label: there "
+        "the question was whether one is missing."
     )
     rows = replace(issues, setting="pll")
     assert judged_in_words(rows) == "4 rows and 8 candidate labels were judged."
