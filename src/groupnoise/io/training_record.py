@@ -334,12 +334,10 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
 
 def _checked_shares(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the frequencies of labels, all of them numbers."""
+    kinds = {str(level): (each["classes"], float(each["none"])) for level, each in found.items()}
     return {
-        str(level): {
-            "classes": {str(name): float(value) for name, value in each["classes"].items()},
-            "none": float(each["none"]),
-        }
-        for level, each in found.items()
+        level: {"classes": {str(k): float(v) for k, v in classes.items()}, "none": none}
+        for level, (classes, none) in kinds.items()
     }
 
 

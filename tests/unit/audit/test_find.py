@@ -14,8 +14,7 @@ from groupnoise import (
     MaxMatchingRecommender,
     find_group_issues,
 )
-from groupnoise.audit import cleaned_copy
-from groupnoise.audit import find as _find
+from groupnoise.audit import cleaned_copy, find as _find
 from groupnoise.bags import load_digit_bags
 from groupnoise.bags.audit import HeldOutOdds, suspicions
 from groupnoise.candidates import load_digit_candidates
