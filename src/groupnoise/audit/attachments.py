@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import mimetypes
-import struct
-import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import check_column, match_columns
 from groupnoise.io.tables import Table, read_table
+from groupnoise.pages import data_address, encode_png
 
 LARGEST_BYTES = 200_000
 """A larger file is made smaller first, so that a page of sixty pictures can still be sent."""
@@ -43,15 +41,7 @@ def picture_of_array(image: FloatArray) -> str:
     background.
     """
     darkness = np.rint(np.clip(image, 0.0, 1.0) * 255).astype(np.uint8)
-    height, width = darkness.shape
-    ink = np.stack([np.zeros_like(darkness), darkness], axis=-1).reshape(height, -1)
-    unfiltered = np.zeros((height, 1), dtype=np.uint8)  # PNG: each line begins with its filter
-    content = zlib.compress(np.hstack([unfiltered, ink]).tobytes(), 9)
-    header = struct.pack(">IIBBBBB", width, height, 8, 4, 0, 0, 0)  # 8 bits, grey with opacity
-    chunks = (b"IHDR", header), (b"IDAT", content), (b"IEND", b"")
-    return _address(
-        b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks), "image/png"
-    )
+    return data_address(encode_png(np.stack([np.zeros_like(darkness), darkness], axis=-1)))
 
 
 def picture_of_file(path: Path) -> str:
@@ -67,7 +57,7 @@ def picture_of_file(path: Path) -> str:
         raise DataError(f"the picture {path} cannot be read ({error.strerror}).") from None
     if len(content) > LARGEST_BYTES and kind != "image/svg+xml":
         return _thumbnail(path)
-    return _address(content, kind)
+    return data_address(content, kind)
 
 
 def _thumbnail(path: Path) -> str:
@@ -79,16 +69,7 @@ def _thumbnail(path: Path) -> str:
     image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
     stream = io.BytesIO()
     image.save(stream, format="JPEG", quality=80)
-    return _address(stream.getvalue(), "image/jpeg")
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    checksum = zlib.crc32(name + content)
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
-
-
-def _address(content: bytes, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+    return data_address(stream.getvalue(), "image/jpeg")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from groupnoise.bags.bag_odds import (
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
 from groupnoise.bags.witness_rate import find_witness_rate
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, below
 from groupnoise.core.quantifier import (
     Segments,
     log_complement,
@@ -283,13 +283,7 @@ def _with_arrays(
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
     """Yield what was told of each member of a kind, with its own arrays."""
     for number, record in enumerate(records):
-        prefix = f"{kind}{number}."
-        own = {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }
-        yield record, own
+        yield record, below(f"{kind}{number}.", arrays)
 
 
 def in_class_order(log_p: Tensor, negative: int | None) -> Tensor:

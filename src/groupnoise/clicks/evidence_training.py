@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_descent import DeferredAdam, descend_loss
 from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, step_loops
-from groupnoise.core.arrays import IntArray, ProgressCallback, ragged_rows, torch_generator
+from groupnoise.core.arrays import IntArray, ProgressCallback, below, ragged_rows, torch_generator
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import MIN_PARALLEL_WORK, thread_pool
@@ -299,10 +299,10 @@ class EvidenceProgress:
     def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Become what was packed."""
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
-        self.model.load_state_dict(_below("model.", tensors))
-        self.kept = _below("kept.", tensors)
+        self.model.load_state_dict(below("model.", tensors))
+        self.kept = below("kept.", tensors)
         for name, parameter, optimizer in self._parameters():
-            state = _below(f"{name}.", tensors)
+            state = below(f"{name}.", tensors)
             optimizer.state[parameter] = {
                 key: value.to(parameter.device) for key, value in state.items()
             }
@@ -320,11 +320,3 @@ class EvidenceProgress:
                 each for group in optimizer.param_groups for each in group["params"]
             )
         ]
-
-
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from groupnoise.clicks.mixture import Float32Array
+from groupnoise.core.arrays import below
 
 NORM_EPSILON = 1e-5
 
@@ -24,11 +25,7 @@ class ReadingLayer:
     """The weights of one recurrence, each normalization taken into the product that follows it."""
 
     def __init__(self, weights: Mapping[str, Float32Array], number: int) -> None:
-        own = {
-            name.removeprefix(f"layers.{number}."): values
-            for name, values in weights.items()
-            if name.startswith(f"layers.{number}.")
-        }
+        own = below(f"layers.{number}.", weights)
         hidden = len(own["read.bias"])
         matrix, offset = _after_norm(own, "recurrence_norm", "gates")
         self._keep, self._value, self._show = (

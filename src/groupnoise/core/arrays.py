@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ ProgressCallback = Callable[[dict[str, Any]], None]
 """Called with one record per epoch; the library itself never prints."""
 
 BLOCK_BYTES = 1 << 24
+Value = TypeVar("Value")
 
 
 def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -83,6 +84,15 @@ def torch_generator(generator: np.random.Generator) -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(int(generator.integers(2**62)))
+
+
+def below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
+    """Return what has names that begin with a prefix, by the rest of the name.
+
+    >>> below("best.", {"best.bias": 1, "model.bias": 2})
+    {'bias': 1}
+    """
+    return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 
 def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.core.arrays import below
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.exceptions import DataError, MissingDataError
@@ -268,8 +269,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             groups_of_rows(*rows) if kind == "bags" else Groups(*rows, arrays.get("targets"))
         )
     if kind == "clicks":
-        stored = {k.removeprefix(NOTE): v for k, v in arrays.items() if k.startswith(NOTE)}
-        found["notes"] = {**manifest["notes"], **stored}
+        found["notes"] = {**manifest["notes"], **below(NOTE, arrays)}
     data: StoredData = form.dataset(**found)
     return data
 

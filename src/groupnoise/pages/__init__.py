@@ -209,12 +209,13 @@ def render_page(template: str, *, package: str, **values: Any) -> str:
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
     """Return pixels as a PNG file.
 
-    `pixels` (height, width, 4): red, green, blue and opacity.
+    `pixels` (height, width, 4): red, green, blue and opacity; or (height, width, 2): grey and
+    opacity.
     """
-    height, width, _ = pixels.shape
-    rows = np.zeros((height, 1 + 4 * width), dtype=np.uint8)  # each row begins with its filter, 0
+    height, width, depth = pixels.shape
+    rows = np.zeros((height, 1 + depth * width), dtype=np.uint8)  # a row begins with its filter, 0
     rows[:, 1:] = pixels.reshape(height, -1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, {4: 6, 2: 4}[depth], 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
     return SIGNATURE + b"".join(_chunk(name, content) for name, content in parts)
 

@@ -6,21 +6,19 @@ import asyncio
 import csv
 import io
 import socket
-from collections.abc import Awaitable, Callable
-from importlib import resources
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
 from groupnoise.exceptions import DataError, GroupNoiseError
-from groupnoise.recall.http.answers import Refusal, install_error_handlers
+from groupnoise.recall.http.answers import Refusal, add_page, install_error_handlers
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.monitoring import ServiceMetrics
 from groupnoise.recall.http.server import http_protocol, run_until_stopped
@@ -63,9 +61,7 @@ def review_app(desk: Desk, settings: ServiceSettings) -> ASGIApp:
     app = FastAPI(title="groupnoise review", version=__version__, docs_url=None, redoc_url=None)
     install_error_handlers(app)
     _add_routes(app, desk)
-    folder = resources.files("groupnoise.review") / "page"
-    for path, (name, media_type) in PAGE_FILES.items():
-        app.add_route(path, _fixed((folder / name).read_bytes(), media_type))
+    add_page(app, "groupnoise.review", PAGE_FILES)
     return Guard(app, settings=settings, metrics=ServiceMetrics())
 
 
@@ -119,13 +115,6 @@ def _as_csv(columns: dict[str, list[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return stream.getvalue()
-
-
-def _fixed(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    async def page_file(_: Request) -> Response:
-        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
-
-    return page_file
 
 
 def bind(host: str, port: int) -> socket.socket:

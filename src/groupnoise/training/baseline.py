@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_features
-from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
+from groupnoise.core.scaling import (
+    Scaler,
+    column_state,
+    remember_columns,
+    restore_columns,
+    rows_to_predict,
+)
 from groupnoise.io.model_files import (
     pack_labels,
     pack_parameters,
@@ -66,15 +72,13 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
             Created if needed; a model already there is replaced atomically.
         """
         check_is_fitted(self, "classes_")
-        names = getattr(self, "feature_names_in_", None)
         write_model(
             folder,
             kind=type(self).__name__,
             manifest={
                 "parameters": pack_parameters(self.get_params(deep=False)),
                 "classes": pack_labels(self.classes_),
-                "n_features_in": int(self.n_features_in_),
-                "feature_names_in": None if names is None else names.tolist(),
+                **column_state(self),
             },
             arrays={**self._arrays(), **({} if self.scaler_ is None else self.scaler_.arrays())},
         )
@@ -101,10 +105,8 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
         manifest, arrays = read_model(folder, kind=cls.__name__)
         with whole_model(folder):
             model = cls(**unpack_parameters(manifest["parameters"]))
-            model.classes_ = _classes(manifest["classes"])
-            model.n_features_in_ = int(manifest["n_features_in"])
-            if manifest["feature_names_in"] is not None:
-                model.feature_names_in_ = np.asarray(manifest["feature_names_in"], dtype=object)
+            model.classes_ = unpack_labels(manifest["classes"])
+            restore_columns(model, manifest)
             model.scaler_ = None
             if model.scaling != UNSCALED:
                 model.scaler_ = Scaler.from_arrays(model.scaling, arrays)
@@ -136,8 +138,3 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
         """Return checked rows of the width and column names seen in `fit`."""
         check_is_fitted(self, "classes_")
         return self._scaled(rows_to_predict(self, X)).astype(np.float64, copy=False)
-
-
-def _classes(saved: Any) -> NDArray[Any]:
-    """Return the classes of a manifest; folders written before they had a type hold a list."""
-    return np.asarray(saved) if isinstance(saved, list) else unpack_labels(saved)

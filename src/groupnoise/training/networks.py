@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, generator_from
+from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, below, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, find_device
 from groupnoise.core.docstrings import inherit_docstring
@@ -246,13 +246,8 @@ class NetworkClassifier(SavedClassifier):
         super()._restore(arrays)
         with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
             self.network_ = self._build()
-        self.network_.load_state_dict(
-            {
-                name.removeprefix("network."): torch.from_numpy(array.copy())
-                for name, array in arrays.items()
-                if name.startswith("network.")
-            }
-        )
+        own = below("network.", arrays)
+        self.network_.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in own.items()})
         self.network_.eval()
 
 

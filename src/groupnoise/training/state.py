@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from groupnoise.core.arrays import BoolArray, torch_generator
+from groupnoise.core.arrays import BoolArray, below, torch_generator
 from groupnoise.core.model import MatchingModel
 from groupnoise.exceptions import ModelFileError
 from groupnoise.training.optimizer import RowAdam, make_optimizers
@@ -188,9 +188,9 @@ def unpack_state(
     shape.
     """
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    load_tensors(state.model, _below(WEIGHTS, tensors))
-    _restore_moments(state, packed["moments"], _below(MOMENTS, tensors))
-    drawn = _below(GENERATORS, tensors)
+    load_tensors(state.model, below(WEIGHTS, tensors))
+    _restore_moments(state, packed["moments"], below(MOMENTS, tensors))
+    drawn = below(GENERATORS, tensors)
     for name, generator in _generators(state):
         generator.set_state(drawn[name])
     if GLOBAL in drawn:
@@ -203,7 +203,7 @@ def unpack_state(
     state.history.records[:] = packed["history"]
     if packed["best"] is not None:
         state.best.epoch, state.best.value = packed["best"]["epoch"], packed["best"]["value"]
-        state.best.weights = _below(BEST, tensors)
+        state.best.weights = below(BEST, tensors)
 
 
 def first_not_finite(arrays: Mapping[str, NDArray[Any]]) -> str | None:
@@ -232,7 +232,7 @@ def _restore_moments(
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for position, parameter in enumerate(parameters):
             key = f"{number}.{position}"
-            kept = _below(f"{key}.", tensors)
+            kept = below(f"{key}.", tensors)
             # Adam keeps the number of its steps, a scalar, on the CPU.
             placed = {
                 name: t.clone() if t.dim() == 0 else t.clone().to(parameter.device)
@@ -249,14 +249,6 @@ def _generators(state: TrainingState) -> Iterator[tuple[str, torch.Generator]]:
         for name, value in vars(module).items():
             if isinstance(value, torch.Generator):
                 yield f"{path}.{name}", value
-
-
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 def _to_json(value: Any) -> Any:

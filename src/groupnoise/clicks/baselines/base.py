@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.item_to_item import ItemToItemRecommender
 from groupnoise.clicks.recommender import Recommender
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, below
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.io.model_files import (
@@ -107,15 +107,11 @@ class BaselineRecommender(Recommender):
             If the folder is missing, altered or holds another kind of model.
         """
         manifest, arrays = read_model(path, kind=cls.__name__)
-        prefix = "learned."
-        learned = {
-            name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)
-        }
         with whole_model(path):
             model = cls(**unpack_parameters(manifest["parameters"]))
             model.catalogue_ = Catalogue.from_arrays(arrays)
             model.popularity_ = arrays["popularity"]
-            model._restore(learned)
+            model._restore(below("learned.", arrays))
         return model
 
     @abstractmethod

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import GroupNoiseError, UnknownTargetError
@@ -317,3 +318,19 @@ def install_error_handlers(app: FastAPI) -> None:
         response = refusal.response(request.state.request_id)
         response.headers.update(error.headers or {})
         return response
+
+
+def add_page(app: FastAPI, package: str, files: Mapping[str, tuple[str, str]]) -> None:
+    """Add the page of a package: for each path the name of a file in `page`, and its media type."""
+    folder = resources.files(package) / "page"
+    for path, (name, media_type) in files.items():
+        answer = _page_file((folder / name).read_bytes(), media_type)
+        app.add_route(path, answer, include_in_schema=False)
+
+
+def _page_file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page_file(_: Request) -> Response:
+        # Revalidated, not stored for good: the page changes with the release.
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    return page_file

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from importlib import resources
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
@@ -19,7 +18,7 @@ from starlette.types import ASGIApp
 
 from groupnoise import __version__
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.recall.http.answers import Refusal, found_items, install_error_handlers
+from groupnoise.recall.http.answers import Refusal, add_page, found_items, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
 from groupnoise.recall.http.guide import example_clicks, routes_page
@@ -220,19 +219,7 @@ def _add_page(app: FastAPI, service: RecallService) -> None:
         return Response(page, media_type="text/html; charset=utf-8")
 
     app.add_route("/docs", routes, include_in_schema=False)
-    folder = resources.files("groupnoise.recall") / "page"
-    for path, (name, media_type) in PAGE_FILES.items():
-        content = (folder / name).read_bytes()
-
-        app.add_route(path, _fixed(content, media_type), include_in_schema=False)
-
-
-def _fixed(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    async def page_file(_: Request) -> Response:
-        # Revalidated, not stored for good: the page changes with the release.
-        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
-
-    return page_file
+    add_page(app, "groupnoise.recall", PAGE_FILES)
 
 
 def _lifespan_of(service: RecallService) -> Any:
