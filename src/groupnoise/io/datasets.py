@@ -25,6 +25,11 @@ from groupnoise.exceptions import DataError, ParameterError
 BETWEEN = ": "
 """What stands between a column of text and a word of it in the name of a feature."""
 
+OF_BAGS = ("labels", "bag_ids", "patients", "split")
+OF_INSTANCES = ("instance_labels", "images", "source_rows", "coordinates")
+OF_ROWS = ("features", "candidates", "truth", "images", "weights", "source_rows")
+"""Attributes with an entry for each bag, for each instance of bags, and for each row."""
+
 
 @dataclass(frozen=True)
 class BagDataset:
@@ -223,14 +228,8 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
     return replace(
         dataset,
         bags=dataset.bags.subset(picked),
-        labels=dataset.labels[picked],
-        instance_labels=_taken(dataset.instance_labels, objects),
-        images=_taken(dataset.images, objects),
-        bag_ids=_taken(dataset.bag_ids, picked),
-        source_rows=_taken(dataset.source_rows, objects),
-        coordinates=_taken(dataset.coordinates, objects),
-        patients=_taken(dataset.patients, picked),
-        split=_taken(dataset.split, picked),
+        **_taken(dataset, OF_BAGS, picked),
+        **_taken(dataset, OF_INSTANCES, objects),
     )
 
 
@@ -245,29 +244,15 @@ def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDa
     (5, 64)
     """
     picked = _picked(len(dataset.features), rows)
-    return replace(
-        dataset,
-        features=dataset.features[picked],
-        candidates=dataset.candidates[picked],
-        truth=_taken(dataset.truth, picked),
-        images=_taken(dataset.images, picked),
-        weights=_taken(dataset.weights, picked),
-        source_rows=_taken(dataset.source_rows, picked),
-    )
+    return replace(dataset, **_taken(dataset, OF_ROWS, picked))
 
 
 def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
     """Return the bags with only the objects where `kept` is True; no bag may become empty."""
     sizes = np.add.reduceat(kept, dataset.bags.offsets[:-1], dtype=np.int64)
     rows = np.flatnonzero(kept)
-    return replace(
-        dataset,
-        bags=Groups(dataset.bags.objects[rows], np.concatenate([[0], np.cumsum(sizes)])),
-        instance_labels=_taken(dataset.instance_labels, rows),
-        images=_taken(dataset.images, rows),
-        source_rows=_taken(dataset.source_rows, rows),
-        coordinates=_taken(dataset.coordinates, rows),
-    )
+    bags = Groups(dataset.bags.objects[rows], np.concatenate([[0], np.cumsum(sizes)]))
+    return replace(dataset, bags=bags, **_taken(dataset, OF_INSTANCES, rows))
 
 
 def select_features(dataset: Any, names: Sequence[str]) -> Any:
@@ -333,8 +318,10 @@ def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
     return picked
 
 
-def _taken(values: NDArray[Any] | None, rows: IntArray) -> Any:
-    return None if values is None else values[rows]
+def _taken(dataset: Any, names: Sequence[str], rows: IntArray) -> dict[str, Any]:
+    """Return some rows of the attributes of these names; what is not known stays None."""
+    values = {name: getattr(dataset, name) for name in names}
+    return {name: None if each is None else each[rows] for name, each in values.items()}
 
 
 def split_rows(
