@@ -11,8 +11,10 @@ The log of impressions is drawn several times, so that one sees how often the in
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,10 @@ from groupnoise.clicks.baselines import (
     NeuralCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.replay import chances_of_model, make_impressions, replay_policy
+from groupnoise.clicks.replay import chances_of_model, replay_policy
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from impressions import make_impressions
 
 N_USERS, N_ITEMS, N_SHOWN, TOP = 600, 200, 60, 10
 N_LOGS = 20

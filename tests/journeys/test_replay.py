@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from groupnoise.clicks import make_shop
-from groupnoise.clicks.replay import make_impressions
+from impressions import make_impressions
 
 
 @pytest.fixture

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.recall_metrics import Interval, bootstrap_ratios, interval_ends
-from groupnoise.clicks.shop import REACH
-from groupnoise.core.arrays import FloatArray, RandomState, generator_from
-from groupnoise.core.checks import check_count, check_fraction, check_positive
+from groupnoise.core.arrays import FloatArray
+from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import read_id_cells, read_numbers
 from groupnoise.io.columns import check_column, need_column
-from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.io.tables import Table, read_table
 
@@ -28,12 +26,6 @@ FAR_FROM_ONE = 0.1
 """How far from 1 the mean weight may lie before it is told of, if chance does not explain it."""
 MIN_EFFECTIVE_ROWS = 100
 """Rows an estimate should rest on; with fewer its interval is not to be trusted either."""
-N_THREADS = 2
-"""Threads of a history that its user would follow up: as many as interests in the shop."""
-BEST_CHANCE = 0.5
-"""Chance of a click on what suits a user best."""
-LEAST_CHANCE = 0.01
-"""Chance of a click on what does not suit at all."""
 
 
 @dataclass(frozen=True)
@@ -296,90 +288,3 @@ def _read_clicked(table: Table, column: str) -> NDArray[np.bool_]:
         )
     clicked: NDArray[np.bool_] = values == 1
     return clicked
-
-
-class SimulatedImpressions(NamedTuple):
-    """What was shown in the shop, and the truth behind the clicks.
-
-    `log`: as a shop would keep it.
-    `chances` (n_users, n_items): the true chance of each user to click on each item when it is
-        shown.
-    """
-
-    log: Impressions
-    chances: FloatArray
-
-    def click_through(self, policy: FloatArray) -> float:
-        """Return the true click-through of a policy.
-
-        `policy` (n_users, n_items): the chance of each item to be shown to each user; rows sum to
-        one.
-        """
-        return float((policy * self.chances).sum(axis=1).mean())
-
-
-def make_impressions(
-    shop: ClickDataset,
-    n_shown: int = 20,
-    *,
-    exploration: float = 0.2,
-    random_state: RandomState = None,
-) -> SimulatedImpressions:
-    """Show items to the users of the simulated shop and let them click.
-
-    A user follows up the latest two clicks of the history that meant something and were not
-    followed yet: the nearer an item lies on the same shelf, the likelier a click on it. Items are
-    shown by how popular they are, some of them evenly at random.
-
-    `shop`: what `make_shop` returned. `exploration`: share of impressions drawn evenly over the
-    catalogue, above 0. `random_state`: decides what is shown and clicked.
-
-    Examples
-    --------
-    >>> from groupnoise.clicks import make_shop
-    >>> found = make_impressions(make_shop(10, 40, random_state=0), 5, random_state=0)
-    >>> len(found.log.items), found.chances.shape
-    (50, (10, 40))
-    """
-    check_count("n_shown", n_shown)
-    check_fraction("exploration", exploration)
-    if "follows" not in shop.notes or shop.categories is None or exploration == 0:
-        raise DataError(
-            f"impressions are simulated in the simulated shop, with exploration above 0; "
-            f"{shop.name} does not say what follows from what."
-        )
-    generator = generator_from(random_state)
-    chances = _chances(shop)
-    popularity = np.bincount(shop.histories.objects, minlength=shop.n_items).astype(np.float64)
-    shown_by = exploration / shop.n_items + (1 - exploration) * popularity / popularity.sum()
-    n_users = len(shop.histories)
-    users = np.repeat(np.arange(n_users), n_shown)
-    items = generator.choice(shop.n_items, size=len(users), p=shown_by / shown_by.sum())
-    log = Impressions(
-        users=shop.user_ids[users],
-        items=shop.item_ids[items],
-        propensity=shown_by[items],
-        clicked=generator.random(len(users)) < chances[users, items],
-    )
-    return SimulatedImpressions(log, chances)
-
-
-def _chances(shop: ClickDataset) -> FloatArray:
-    """Return the chance of each user to click on each item, shape (n_users, n_items)."""
-    shelf = np.unique(np.asarray(shop.categories), return_inverse=True)[1]
-    position = np.arange(shop.n_items)
-    sizes = np.bincount(shelf)[shelf]
-    distance = np.abs(position[:, None] - position) / sizes[:, None]
-    near = np.exp(-distance / REACH) * (shelf[:, None] == shelf) * (distance > 0)
-    near /= np.maximum(near.max(axis=1, keepdims=True), 1e-12)  # (items, items)
-    chances = np.empty((len(shop.histories), shop.n_items))
-    follows = np.asarray(shop.notes["follows"])
-    is_stray = np.asarray(shop.is_stray)
-    for user, history in enumerate(shop.histories):
-        clicks = slice(shop.histories.offsets[user], shop.histories.offsets[user + 1])
-        is_open = ~is_stray[clicks]
-        is_open[follows[clicks][follows[clicks] >= 0]] = False
-        threads = history[np.flatnonzero(is_open)[-N_THREADS:]]
-        suits = near[threads].max(axis=0) if len(threads) else np.zeros(shop.n_items)
-        chances[user] = LEAST_CHANCE + (BEST_CHANCE - LEAST_CHANCE) * suits
-    return chances

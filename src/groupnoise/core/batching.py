@@ -60,28 +60,9 @@ class GroupBatch:
         return self.targets if self.shared_targets is None else self.shared_targets
 
     def to(self, device: torch.device | str) -> GroupBatch:
-        """Return the batch on another device.
-
-        Parameters
-        ----------
-        device : torch.device or str
-            Where the tensors go.
-
-        Returns
-        -------
-        GroupBatch
-            The same groups with all tensors on that device.
-        """
-        return replace(
-            self,
-            objects=self.objects.to(device),
-            mask=self.mask.to(device),
-            targets=self.targets.to(device),
-            rows=self.rows.to(device),
-            shared_targets=self.shared_targets.to(device)
-            if self.shared_targets is not None
-            else None,
-        )
+        """Return the same groups with all tensors on another device."""
+        tensors = {name: each for name, each in vars(self).items() if each is not None}
+        return replace(self, **{name: each.to(device) for name, each in tensors.items()})
 
 
 def collate(

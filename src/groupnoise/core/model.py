@@ -65,53 +65,19 @@ class MatchingModel(nn.Module):
         return slice(None)
 
     def encode_objects(self, objects: Tensor) -> Tensor:
-        """Return f(x), shape (n, dim).
-
-        Parameters
-        ----------
-        objects : Tensor of shape (n, ...)
-            Feature rows or ids.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            f(x).
-        """
+        """Return f(x), shape (n, dim), of feature rows or ids (n, ...)."""
         return self._encode(self.object_encoder, objects)
 
     def encode_targets(self, ids: Tensor) -> Tensor:
-        """Return g(y) of targets known by id, shape (n, dim), scaled for the logit.
-
-        Parameters
-        ----------
-        ids : int64 Tensor of shape (n,)
-            Targets by id.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            logit_scale * g(y).
-        """
+        """Return logit_scale * g(y) of targets known by id, shape (n, dim)."""
         inputs = ids if self.target_inputs is None else self.target_inputs[ids]
         return self.encode_target_inputs(inputs)
 
     def encode(self, objects: Tensor, target_ids: Tensor) -> Tensor:
-        """Return f of objects and then g of targets, shape (n_objects + n_targets, dim).
+        """Return f of objects and then g of targets by id, shape (n_objects + n_targets, dim).
 
         Where both are ids of one encoder it is called once: a shared table is read once, and its
         gradient names every row once.
-
-        Parameters
-        ----------
-        objects : Tensor of shape (n_objects, ...)
-            Feature rows or ids.
-        target_ids : int64 Tensor of shape (n_targets,)
-            Targets by id.
-
-        Returns
-        -------
-        Tensor of shape (n_objects + n_targets, dim)
-            Objects first.
         """
         is_shared = self.object_encoder is self.target_encoder and self.target_inputs is None
         if is_shared and self.logit_scale == 1.0:
@@ -123,20 +89,9 @@ class MatchingModel(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return f of objects, g of the targets, and g of all targets, in order of id.
 
-        A table stands for its rows: it is not copied, and since all of it has a gradient anyway,
-        the few rows looked up beside it add a sparse one instead of another as large.
-
-        Parameters
-        ----------
-        objects : Tensor of shape (n, ...)
-            Feature rows or ids.
-        target_ids : int64 Tensor of shape (m,)
-            The targets of the batch.
-
-        Returns
-        -------
-        tuple of Tensor
-            Shapes (n, dim), (m, dim) and (n_targets, dim).
+        Shapes (n, dim), (m, dim) and (n_targets, dim). A table stands for its rows: it is not
+        copied, and since all of it has a gradient anyway, the few rows looked up beside it add a
+        sparse one instead of another as large.
         """
         table = self.target_encoder
         if (
@@ -154,17 +109,9 @@ class MatchingModel(nn.Module):
         return vectors, self._scaled(look_up(rows, target_ids)), self._scaled(everything)
 
     def encode_target_inputs(self, inputs: Tensor) -> Tensor:
-        """Return g of targets never seen in training, shape (n, dim), scaled for the logit.
+        """Return logit_scale * g(y) of targets never seen in training, shape (n, dim).
 
-        Parameters
-        ----------
-        inputs : Tensor of shape (n, ...)
-            What the target encoder reads.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            logit_scale * g(y).
+        `inputs` (n, ...): what the target encoder reads.
         """
         return self._scaled(self._encode(self.target_encoder, inputs))
 
@@ -180,18 +127,7 @@ class MatchingModel(nn.Module):
         return vectors.float()
 
     def target_bias(self, ids: Tensor) -> Tensor | None:
-        """Return the bias of each target, shape (n,), or None.
-
-        Parameters
-        ----------
-        ids : int64 Tensor of shape (n,)
-            Targets by id.
-
-        Returns
-        -------
-        Tensor of shape (n,) or None
-            None where the model has no bias.
-        """
+        """Return the bias of each target, shape (n,), or None where the model has none."""
         if self.bias is None:
             return None
         if self.sparse:
@@ -201,17 +137,7 @@ class MatchingModel(nn.Module):
     def logits(self, vectors: Tensor, ids: Tensor) -> Tensor:
         """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m).
 
-        Parameters
-        ----------
-        vectors : Tensor of shape (n, dim)
-            f of objects.
-        ids : int64 Tensor of shape (m,)
-            Targets by id.
-
-        Returns
-        -------
-        Tensor of shape (n, m)
-            logit_scale * f(x) . g(y) + bias.
+        logit_scale * f(x) . g(y) + bias.
         """
         targets, bias = self.encode_targets(ids), self.target_bias(ids)
         return vectors @ targets.t() if bias is None else torch.addmm(bias, vectors, targets.t())

@@ -95,19 +95,8 @@ class GroupObjective:
     def log_weight(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Return log P(object | group), shape (groups, size); zero where it has no say.
 
-        Parameters
-        ----------
-        features : Tensor of shape (groups, size, dim)
-            h of the objects: vectors, or log-probabilities over targets.
-        mask : bool Tensor of shape (groups, size)
-            True where an object is real.
-        products : Tensor of shape (groups, size, size), optional
-            Inner products of the features, if they are known already.
-
-        Returns
-        -------
-        Tensor of shape (groups, size)
-            At most zero.
+        `features` (groups, size, dim): h of the objects: vectors, or log-probabilities over
+        targets. `products` (groups, size, size): their inner products, if they are known already.
         """
         if self.weighting is None or self.weighting_strength == 0.0:
             return features.new_zeros(mask.shape)
@@ -116,31 +105,10 @@ class GroupObjective:
     def log_trust(self, log_weight: Tensor, mask: Tensor) -> Tensor:
         """Return what a score adds to pair matching, shape (groups, size).
 
-        Parameters
-        ----------
-        log_weight : Tensor of shape (groups, size)
-            What :meth:`log_weight` returned.
-        mask : bool Tensor of shape (groups, size)
-            True where an object is real.
-
-        Returns
-        -------
-        Tensor of shape (groups, size)
-            Lambda times the log weight, and the log of the recency prior.
+        Lambda times the log weight, and the log of the recency prior.
         """
         trust = self.weighting_strength * log_weight
         return trust + log_recency(mask, self.recency) if self.recency else trust
-
-
-def named_objective(name: str) -> dict[str, str | float]:
-    """Return the estimator parameters that make one of the paper's four objectives.
-
-    `selection` and `weighting_strength`. `name` (one of "pairwise", "matching", "maximizing",
-    "max_matching"): a line of the paper's ablation. Raises ParameterError if there is no objective
-    of that name.
-    """
-    check_choice("objective", name, NAMED_OBJECTIVES)
-    return dict(NAMED_OBJECTIVES[name])
 
 
 def make_selection(

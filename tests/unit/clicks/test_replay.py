@@ -13,11 +13,11 @@ from groupnoise.clicks.replay import (
     Impressions,
     about_replay,
     chances_of_model,
-    make_impressions,
     read_impressions,
     replay_policy,
 )
 from groupnoise.exceptions import DataError
+from impressions import make_impressions
 
 
 @pytest.fixture(scope="module")
@@ -164,11 +164,3 @@ def test_a_log_of_impressions_is_read_by_the_usual_names_or_those_given(tmp_path
         read_impressions(pl.read_parquet(path).drop("click"))
     with pytest.raises(DataError, match="no column 'other'"):
         read_impressions(path, targets=["other"])
-
-
-def test_only_the_simulated_shop_tells_the_truth_about_clicks():
-    from dataclasses import replace
-
-    shop = make_shop(20, 40, random_state=0)
-    with pytest.raises(DataError, match="simulated shop"):
-        make_impressions(replace(shop, notes={}))

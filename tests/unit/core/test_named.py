@@ -8,7 +8,6 @@ from groupnoise.core.objective import (
     NAMED_OBJECTIVES,
     make_selection,
     make_weighting,
-    named_objective,
 )
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
@@ -71,9 +70,8 @@ def test_weighting_by_name(form, similarity, expected):
         (lambda: make_selection("maximum"), "selection must be one of 'max', 'marginal'"),
         (lambda: make_weighting("softmax"), "weighting must be one of 'sigmoid', 'contrastive'"),
         (lambda: make_weighting("sigmoid", similarity="kl"), "similarity must be one of 'dot'"),
-        (lambda: named_objective("mm"), "objective must be one of 'pairwise', 'matching'"),
     ],
-    ids=["selection", "weighting", "similarity", "objective"],
+    ids=["selection", "weighting", "similarity"],
 )
 def test_unknown_names_are_answered_with_the_known_ones(make, message):
     with pytest.raises(ParameterError, match=message):
@@ -82,8 +80,8 @@ def test_unknown_names_are_answered_with_the_known_ones(make, message):
 
 def test_the_papers_four_objectives_differ_in_selection_and_weighting():
     values = {
-        name: (named_objective(name)["selection"], named_objective(name)["weighting_strength"])
-        for name in NAMED_OBJECTIVES
+        name: (parameters["selection"], parameters["weighting_strength"])
+        for name, parameters in NAMED_OBJECTIVES.items()
     }
     assert values == {
         "pairwise": ("all", 0.0),
@@ -91,11 +89,6 @@ def test_the_papers_four_objectives_differ_in_selection_and_weighting():
         "maximizing": ("max", 0.0),
         "max_matching": ("max", 1.0),
     }
-
-
-def test_a_named_objective_may_be_altered_without_altering_the_name():
-    named_objective("pairwise")["selection"] = "max"
-    assert named_objective("pairwise")["selection"] == "all"
 
 
 @pytest.mark.parametrize("selection", [{}, [], 3, None], ids=repr)
