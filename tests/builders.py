@@ -58,7 +58,7 @@ def ragged_tensor(sizes, width, *, seed=0, pad_to=None, fill=LOUD):
 
 
 def table_model(
-    *, n_objects, n_targets, dim=3, shared=False, has_bias=False, sparse=False, seed=0, scale=1.0
+    *, n_objects, n_targets, dim=3, shared=False, has_bias=False, sparse=False, seed=0
 ) -> MatchingModel:
     """Embedding tables for objects and targets; `shared` makes them one and the same."""
     generator = torch.Generator().manual_seed(seed)
@@ -70,12 +70,7 @@ def table_model(
         else EmbeddingEncoder(n_targets, dim, std=1.0, sparse=sparse, generator=generator)
     )
     model = MatchingModel(
-        objects,
-        targets,
-        n_targets=n_targets,
-        has_bias=has_bias,
-        sparse=sparse,
-        logit_scale=scale,
+        objects, targets, n_targets=n_targets, has_bias=has_bias, sparse=sparse
     ).double()
     if model.bias is not None:
         torch.nn.init.normal_(model.bias, generator=generator)

@@ -191,32 +191,6 @@ class EvidenceModel(nn.Module):
         """Of the sum of weights that each block is divided by, shape (blocks,)."""
         return torch.sigmoid(self.exponent_logits)
 
-    def contexts(self, clicks: Tensor, dropped: Tensor | None = None) -> Tensor:
-        """Return the context vector after each click, shape (n, size, dim).
-
-        `clicks` (n, size): item indices, oldest first; padding follows them. `dropped` (n, size):
-        factors of the evidence of each click: 0 where it is dropped in training.
-        """
-        factors = None if dropped is None else dropped.t()
-        features = F.embedding(clicks.t(), self.objects)
-        return self.contexts_by_step(features, factors).transpose(0, 1)
-
-    def contexts_by_step(
-        self,
-        features: Tensor,
-        dropped: Tensor | None = None,
-        drawn: Sequence[Tensor] | None = None,
-    ) -> Tensor:
-        """Return the context vector after each click of sequences whose first axis is of steps.
-
-        Of shape (size, n, dim). `features` (size, n, dim): f of the clicks, oldest first; padding
-        follows them, and no context looks ahead. `dropped` (size, n): factors of the evidence of
-        each click: 0 where it is dropped in training. `drawn`: what the encoder drops; see
-        :meth:`RecurrentEncoder.by_step`.
-        """
-        added = self.added_by_step(features, dropped)
-        return added if self.encoder is None else added + self.encoder.by_step(features, drawn)
-
     def tables(self, size: int) -> Tensor:
         """Return how much each of `size` clicks counts after each, shape (blocks, size, size)."""
         weights = self.log_weights.exp()
@@ -228,9 +202,11 @@ class EvidenceModel(nn.Module):
     def added_by_step(
         self, features: Tensor, dropped: Tensor | None = None, table: Tensor | None = None
     ) -> Tensor:
-        """Return the same without what an encoder adds to it.
+        """Return the context after each click, without what an encoder adds to it, (size, n, dim).
 
-        `table`: what :meth:`tables` returned, which is called by default.
+        `features` (size, n, dim): f of the clicks, oldest first; padding follows them, and no
+        context looks ahead. `dropped` (size, n): factors of the evidence of each click: 0 where it
+        is dropped in training. `table`: what :meth:`tables` returned, which is called by default.
         """
         size, n, _ = features.shape
         table = self.tables(size) if table is None else table

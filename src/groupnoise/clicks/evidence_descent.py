@@ -43,8 +43,11 @@ def descend_loss(
     n_sets: int = 1,
     loops: StepLoops | None = None,
 ) -> float:
-    """Return the loss of :func:`batch_loss`, and leave its gradient with the parameters.
+    """Return the mean loss of all next clicks of some sequences; leave its gradient behind.
 
+    `clicks` (n, size): sequences, padded at their ends with `n_items`. `plan`: says how many clicks
+    are dropped and how many negatives are drawn. `lookup`: called with items and a table; returns
+    their rows.
     `pool`: threads that each take a part of the sequences; a step of many small operations has
     more of two threads that wait for each other once than of threads in each operation. What is
     drawn is the same. `n_parts`: how many parts. `n_sets`: parts that each draw what stands for the

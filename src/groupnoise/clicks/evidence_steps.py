@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.recurrence_loops import Dropped, RowLoops, read_in_order, row_loops
@@ -191,23 +190,6 @@ class SequenceBatch(NamedTuple):
             )
             found.append((rows, columns, part))
         return found
-
-
-def batch_loss(
-    model: EvidenceModel,
-    clicks: Tensor,
-    plan: EvidencePlan,
-    noise: torch.Generator,
-    lookup: Lookup = F.embedding,
-) -> Tensor:
-    """Return the mean loss of all next clicks of some sequences.
-
-    `model`: read; gradients flow to its tables. `clicks` (n, size): sequences, padded at their ends
-    with `n_items`. `plan`: says how many clicks are dropped and how many negatives are drawn.
-    `lookup`: called with items and a table; returns their rows.
-    """
-    (batch,) = read_sets(model, [clicks], plan, noise, lookup)
-    return batch.loss(model, SharedOfBatch.of(model, len(batch.features)), drawn_for(model, batch))
 
 
 def even_parts(sizes: IntArray, n_parts: int) -> list[tuple[int, int]]:

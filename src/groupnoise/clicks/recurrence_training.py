@@ -70,16 +70,8 @@ class RecurrentEncoder(nn.Module):
                 layer.gates.bias[:hidden] = torch.from_numpy(np.log(memories - 1))
                 layer.gates.weight[:hidden] *= GATE_SCALE
 
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Return what every beginning of some sequences is read as.
-
-        Of shape (n, size, width). `vectors` (n, size, width): f of clicks, oldest first; padding
-        follows them.
-        """
-        return self.by_step(vectors.transpose(0, 1)).transpose(0, 1)
-
     def by_step(self, vectors: Tensor, drawn: Sequence[Tensor] | None = None) -> Tensor:
-        """Return the same of sequences whose first axis is that of their steps.
+        """Return what every beginning of some sequences is read as; their first axis is of steps.
 
         Of shape (size, n, width). `vectors` (size, n, width): f of clicks, oldest first; padding
         follows them. `drawn`: what :meth:`draw` returned, which is called by default.

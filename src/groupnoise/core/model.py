@@ -26,8 +26,6 @@ class MatchingModel(nn.Module):
         rows of partial-label learning. Not part of the saved state.
     has_bias : bool, default=False
         Whether every target has a learned bias.
-    logit_scale : float, default=1.0
-        Multiplies f(x) . g(y).
     sparse : bool, default=False
         Whether the gradient of the bias holds only the rows that were looked up.
     precision : torch.dtype, optional
@@ -45,7 +43,6 @@ class MatchingModel(nn.Module):
         n_targets: int,
         target_inputs: Tensor | None = None,
         has_bias: bool = False,
-        logit_scale: float = 1.0,
         sparse: bool = False,
         precision: torch.dtype | None = None,
     ) -> None:
@@ -53,7 +50,6 @@ class MatchingModel(nn.Module):
         self.object_encoder = object_encoder
         self.target_encoder = target_encoder
         self.n_targets = n_targets
-        self.logit_scale = logit_scale
         self.sparse = sparse
         self.precision = precision
         self.bias = nn.Parameter(torch.zeros(n_targets, 1)) if has_bias else None
@@ -69,7 +65,7 @@ class MatchingModel(nn.Module):
         return self._encode(self.object_encoder, objects)
 
     def encode_targets(self, ids: Tensor) -> Tensor:
-        """Return logit_scale * g(y) of targets known by id, shape (n, dim)."""
+        """Return g(y) of targets known by id, shape (n, dim)."""
         inputs = ids if self.target_inputs is None else self.target_inputs[ids]
         return self.encode_target_inputs(inputs)
 
@@ -80,7 +76,7 @@ class MatchingModel(nn.Module):
         gradient names every row once.
         """
         is_shared = self.object_encoder is self.target_encoder and self.target_inputs is None
-        if is_shared and self.logit_scale == 1.0:
+        if is_shared:
             return self.encode_objects(torch.cat([objects, target_ids]))
         return torch.cat([self.encode_objects(objects), self.encode_targets(target_ids)])
 
@@ -106,17 +102,14 @@ class MatchingModel(nn.Module):
         vectors = look_up(table.weight, objects) if shared else self.encode_objects(objects)
         rows = table.weight
         everything = rows if len(rows) == self.n_targets else rows[: self.n_targets]
-        return vectors, self._scaled(look_up(rows, target_ids)), self._scaled(everything)
+        return vectors, look_up(rows, target_ids), everything
 
     def encode_target_inputs(self, inputs: Tensor) -> Tensor:
-        """Return logit_scale * g(y) of targets never seen in training, shape (n, dim).
+        """Return g(y) of targets never seen in training, shape (n, dim).
 
         `inputs` (n, ...): what the target encoder reads.
         """
-        return self._scaled(self._encode(self.target_encoder, inputs))
-
-    def _scaled(self, vectors: Tensor) -> Tensor:
-        return vectors * self.logit_scale if self.logit_scale != 1.0 else vectors
+        return self._encode(self.target_encoder, inputs)
 
     def _encode(self, encoder: nn.Module, inputs: Tensor) -> Tensor:
         if self.precision is None:
@@ -135,10 +128,7 @@ class MatchingModel(nn.Module):
         return nn.functional.embedding(ids, self.bias).squeeze(-1)
 
     def logits(self, vectors: Tensor, ids: Tensor) -> Tensor:
-        """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m).
-
-        logit_scale * f(x) . g(y) + bias.
-        """
+        """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m)."""
         targets, bias = self.encode_targets(ids), self.target_bias(ids)
         return vectors @ targets.t() if bias is None else torch.addmm(bias, vectors, targets.t())
 

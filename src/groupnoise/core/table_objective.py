@@ -124,7 +124,7 @@ class TableObjective:
             type(model) is MatchingModel
             and all(type(table) is EmbeddingEncoder and table.sparse for table in tables)
             and (model.bias is None or model.sparse)
-            and (model.target_inputs, model.precision, model.logit_scale) == (None, None, 1.0)
+            and (model.target_inputs, model.precision) == (None, None)
             and (pair.normalize, pair.with_probabilities) == ("targets", False)
             and type(objective.selection) in SELECTIONS
             and not objective.absent_strength

@@ -12,8 +12,10 @@ from groupnoise.clicks.evidence_descent import descend_loss
 from groupnoise.clicks.evidence_steps import (
     MIN_READS,
     EvidencePlan,
+    SharedOfBatch,
     StepLoops,
-    batch_loss,
+    drawn_for,
+    read_sets,
     step_loops,
 )
 from groupnoise.clicks.evidence_training import _batches, train_evidence, training_sequences
@@ -32,6 +34,12 @@ EXACT = EvidencePlan(n_negatives=None, dropout=0.0)
 
 PLAIN = StepLoops(RowLoops(*(getattr(recurrence_loops, name) for name in RowLoops._fields)), slopes)
 """Loops that are not compiled."""
+
+
+def batch_loss(model, clicks, plan, noise):
+    """The mean loss of all next clicks of some sequences, with its gradient."""
+    (batch,) = read_sets(model, [clicks], plan, noise, torch.nn.functional.embedding)
+    return batch.loss(model, SharedOfBatch.of(model, len(batch.features)), drawn_for(model, batch))
 
 
 def small_model(*, shared: bool = False) -> EvidenceModel:

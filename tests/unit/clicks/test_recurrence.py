@@ -98,7 +98,7 @@ def test_both_forms_read_a_history_as_a_loop_does(n_layers):
         expected = reading_of(encoder, vectors[history]).numpy()
         np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-5)
         with torch.no_grad():
-            states = encoder(vectors[history].unsqueeze(0))
+            states = encoder.by_step(vectors[history].unsqueeze(1)).transpose(0, 1)
         np.testing.assert_allclose(states[0, -1].numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -144,7 +144,8 @@ def test_the_rule_answers_what_the_model_was_trained_to():
     for row, history in enumerate(HISTORIES):
         clicks = torch.tensor([history])
         with torch.no_grad():
-            expected = model.contexts(clicks)[0, -1]
+            features = torch.nn.functional.embedding(clicks.t(), model.objects)
+            expected = (model.added_by_step(features) + model.encoder.by_step(features))[-1, 0]
         np.testing.assert_allclose(found[row], expected.numpy(), rtol=1e-4, atol=1e-5)
 
 

@@ -32,13 +32,6 @@ def test_training_features_are_not_part_of_the_saved_state():
     assert "target_inputs" not in model.state_dict()
 
 
-def test_scale_multiplies_the_target_vectors():
-    plain = table_model(n_objects=3, n_targets=4)
-    scaled = table_model(n_objects=3, n_targets=4, scale=2.5)
-    ids = torch.arange(4)
-    torch.testing.assert_close(scaled.encode_targets(ids), 2.5 * plain.encode_targets(ids))
-
-
 def test_bias_is_one_number_per_target_or_none():
     assert table_model(n_objects=3, n_targets=4).target_bias(torch.arange(4)) is None
     model = table_model(n_objects=3, n_targets=4, has_bias=True)
@@ -50,10 +43,9 @@ def test_a_shared_table_is_one_parameter():
     assert len(list(model.parameters())) == 1
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.5])
 @pytest.mark.parametrize("shared", [True, False])
-def test_objects_and_targets_encoded_together_equal_those_encoded_apart(shared, scale):
-    model = table_model(n_objects=6, n_targets=6, shared=shared, scale=scale)
+def test_objects_and_targets_encoded_together_equal_those_encoded_apart(shared):
+    model = table_model(n_objects=6, n_targets=6, shared=shared)
     objects, targets = torch.tensor([0, 5, 2]), torch.tensor([5, 1])
     apart = torch.cat([model.encode_objects(objects), model.encode_targets(targets)])
     assert torch.equal(model.encode(objects, targets), apart)
@@ -62,7 +54,7 @@ def test_objects_and_targets_encoded_together_equal_those_encoded_apart(shared, 
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
 def test_all_targets_need_no_lookup_and_have_the_same_gradient(shared, sparse):
-    model = table_model(n_objects=8, n_targets=5, shared=shared, sparse=sparse, scale=0.5)
+    model = table_model(n_objects=8, n_targets=5, shared=shared, sparse=sparse)
     objects, target_ids = torch.tensor([0, 7, 2]), torch.tensor([4, 1])
     together = model.encode_with_all_targets(objects, target_ids)
     everything = model.encode_targets(torch.arange(5))

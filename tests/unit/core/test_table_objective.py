@@ -145,7 +145,6 @@ def test_other_models_sources_and_weightings_are_left_to_autograd():
     sampled = PairMatching(SOURCES["sampled"])
     for model, pair, objective in [
         (table_model(**plain), sampled, GroupObjective()),
-        (table_model(**plain, sparse=True, scale=0.5), sampled, GroupObjective()),
         (table_model(**plain, sparse=True), PairMatching(FullCandidates(5)), GroupObjective()),
         (table_model(**plain, sparse=True), sampled, GroupObjective(lambda scores, mask, p: None)),
         *(

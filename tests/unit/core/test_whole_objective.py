@@ -80,7 +80,7 @@ class LoopObjective:
 
     def __init__(self, model, batch):
         self.model = model
-        self.table = model.target_encoder.weight[: model.n_targets] * model.logit_scale
+        self.table = model.target_encoder.weight[: model.n_targets]
         self.bias = None if model.bias is None else model.bias[:, 0]
         self.targets = batch.targets.tolist()
         self.ids = [
@@ -142,9 +142,7 @@ def test_fast_path_equals_the_loops(source, weighting, selection, shared):
     # The shapes take turns, so that every part meets every shape without a product of all.
     turn = list(SOURCES).index(source) + list(SELECTIONS).index(selection)
     batch = id_batch(SIZES[turn % len(SIZES)], n_ids=N_IDS, n_targets=N_TARGETS, seed=turn)
-    model = table_model(
-        n_objects=N_IDS, n_targets=N_TARGETS, shared=shared, has_bias=turn % 2 == 0, scale=0.8
-    )
+    model = table_model(n_objects=N_IDS, n_targets=N_TARGETS, shared=shared, has_bias=turn % 2 == 0)
     weigh, loop_weigh = WEIGHTINGS[weighting]
     select, loop_select = SELECTIONS[selection]
     pair = PairMatching(SOURCES[source])
@@ -193,7 +191,7 @@ def test_fast_path_equals_the_dense_loss_module(weighting, selection, sizes):
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_normalising_over_objects_equals_the_loops(selection):
     batch = id_batch([3, 1, 2], n_ids=N_IDS, n_targets=N_TARGETS, seed=5)
-    model = table_model(n_objects=N_IDS, n_targets=N_TARGETS, has_bias=True, scale=0.8)
+    model = table_model(n_objects=N_IDS, n_targets=N_TARGETS, has_bias=True)
     select, loop_select = SELECTIONS[selection]
     pair = PairMatching(FullCandidates(N_IDS), normalize="objects")
     weigh, loop_weigh = WEIGHTINGS["sigmoid_dot"]
