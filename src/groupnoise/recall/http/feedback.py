@@ -35,6 +35,7 @@ class FeedbackRequest(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        use_attribute_docstrings=True,
         json_schema_extra={
             "examples": [
                 {"request_id": "a1b2", "user": "u7", "shown": ["tea", "cup"], "clicked": ["cup"]}
@@ -42,19 +43,14 @@ class FeedbackRequest(BaseModel):
         },
     )
 
-    request_id: Annotated[
-        str,
-        Field(
-            pattern=r"^[\w.-]{1,64}$",
-            description="The `X-Request-ID` of the answer.",
-            examples=["a1b2"],
-        ),
-    ]
-    user: Annotated[ItemId, Field(description="To whom.", examples=["u7"])]
-    version: Annotated[
-        str, Field(pattern=r"^[0-9a-f]{0,12}$", description="The version that answered.")
-    ] = ""
-    shown: Annotated[ItemIds, Field(description="The items shown.", examples=[["i7", "i12"]])] = []
+    request_id: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$", examples=["a1b2"])]
+    """The `X-Request-ID` of the answer."""
+    user: Annotated[ItemId, Field(examples=["u7"])]
+    """To whom."""
+    version: Annotated[str, Field(pattern="^[0-9a-f]{0,12}$")] = ""
+    """The version that answered."""
+    shown: Annotated[ItemIds, Field(examples=[["i7", "i12"]])] = []
+    """The items shown."""
     clicked: Annotated[
         ItemIds,
         Field(
@@ -64,11 +60,8 @@ class FeedbackRequest(BaseModel):
             examples=[["i7"]],
         ),
     ] = []
-    propensity: Annotated[
-        list[Annotated[float, Field(gt=0, le=1)]] | None,
-        FailFast(),
-        Field(description="The chance of each item to be shown; by default equal."),
-    ] = None
+    propensity: Annotated[list[Annotated[float, Field(gt=0, le=1)]] | None, FailFast()] = None
+    """The chance of each item to be shown; by default equal."""
 
 
 class FeedbackAnswer(BaseModel):

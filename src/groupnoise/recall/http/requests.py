@@ -22,7 +22,13 @@ _PLAIN_FIELDS = frozenset({"histories", "top", "user"})
 _IDS = frozenset({int, str})
 
 
-class RecallRequest(BaseModel):
+class Described(BaseModel):
+    """What the schema says of a field stands below it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class RecallRequest(Described):
     """Histories to answer, and how."""
 
     model_config = ConfigDict(
@@ -31,22 +37,11 @@ class RecallRequest(BaseModel):
     )
 
     histories: Annotated[
-        list[ItemIds],
-        FailFast(),
-        Field(
-            min_length=1,
-            description="Each a list of item ids, oldest click first.",
-            examples=[[["i12", "i7"], []]],
-        ),
+        list[ItemIds], FailFast(), Field(min_length=1, examples=[[["i12", "i7"], []]])
     ]
-    top: Annotated[
-        int,
-        Field(
-            ge=1,
-            strict=True,
-            description="Items per history; per interest, where interests are asked for.",
-        ),
-    ] = 10
+    """Each a list of item ids, oldest click first."""
+    top: Annotated[int, Field(ge=1, strict=True)] = 10
+    """Items per history; per interest, where interests are asked for."""
     scope: Annotated[
         Literal["group", "last"] | None,
         Field(
@@ -54,11 +49,12 @@ class RecallRequest(BaseModel):
             "the last alone; by default as the model was trained."
         ),
     ] = None
-    exclude_seen: Annotated[bool, Field(description="Leave out the history's own items.")] = True
-    allow: Annotated[
-        ItemIds, Field(description="Recall only these, if any.", examples=[["i7", "i30"]])
-    ] = []
-    deny: Annotated[ItemIds, Field(description="Never recall these.", examples=[["i12"]])] = []
+    exclude_seen: bool = True
+    """Leave out the history's own items."""
+    allow: Annotated[ItemIds, Field(examples=[["i7", "i30"]])] = []
+    """Recall only these, if any."""
+    deny: Annotated[ItemIds, Field(examples=[["i12"]])] = []
+    """Never recall these."""
     categories: Annotated[
         list[str],
         FailFast(),
@@ -68,16 +64,10 @@ class RecallRequest(BaseModel):
             examples=[["kitchen", "tools"]],
         ),
     ] = []
-    per_category: Annotated[
-        int | None, Field(ge=1, description="At most this many items of one category.")
-    ] = None
-    user: Annotated[
-        ItemId | None,
-        Field(
-            description="Who asks; decides who gets the canary, and is neither kept nor logged.",
-            examples=["u7"],
-        ),
-    ] = None
+    per_category: Annotated[int | None, Field(ge=1)] = None
+    """At most this many items of one category."""
+    user: Annotated[ItemId | None, Field(examples=["u7"])] = None
+    """Who asks; decides who gets the canary, and is neither kept nor logged."""
     filter: Annotated[
         dict[str, Any] | None,
         Field(
@@ -86,83 +76,71 @@ class RecallRequest(BaseModel):
             examples=[{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}],
         ),
     ] = None
-    allow_lists: Annotated[
-        list[str],
-        FailFast(),
-        Field(description="Recall only what is on all of these lists.", examples=[["in-stock"]]),
-    ] = []
-    deny_lists: Annotated[
-        list[str],
-        FailFast(),
-        Field(description="Recall nothing that is on any of these lists.", examples=[["recalled"]]),
-    ] = []
+    allow_lists: Annotated[list[str], FailFast(), Field(examples=[["in-stock"]])] = []
+    """Recall only what is on all of these lists."""
+    deny_lists: Annotated[list[str], FailFast(), Field(examples=[["recalled"]])] = []
+    """Recall nothing that is on any of these lists."""
     max_per: Annotated[
-        dict[str, Annotated[int, Field(ge=1, strict=True)]],
-        Field(
-            description="For attributes, how many items may share a value.",
-            examples=[{"brand": 2}],
-        ),
+        dict[str, Annotated[int, Field(ge=1, strict=True)]], Field(examples=[{"brand": 2}])
     ] = {}
-    diversity: Annotated[
-        float,
-        Field(ge=0, le=1, strict=True, description="How much unlikeness counts beside the score."),
-    ] = 0.0
-    min_score: Annotated[
-        float | None, Field(strict=True, description="Leave out matching scores below this.")
-    ] = None
-    interests: Annotated[
-        int | None,
-        Field(ge=1, le=MAX_INTERESTS, strict=True, description="Answer for so many interests."),
-    ] = None
-    model: Annotated[ModelName, Field(description="The model, or the one beside it.")] = "main"
-    explain: Annotated[bool, Field(description="Add which click matched, and weights.")] = False
+    """For attributes, how many items may share a value."""
+    diversity: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0
+    """How much unlikeness counts beside the score."""
+    min_score: Annotated[float | None, Field(strict=True)] = None
+    """Leave out matching scores below this."""
+    interests: Annotated[int | None, Field(ge=1, le=MAX_INTERESTS, strict=True)] = None
+    """Answer for so many interests."""
+    model: ModelName = "main"
+    """The model, or the one beside it."""
+    explain: bool = False
+    """Add which click matched, and weights."""
 
 
-class Match(BaseModel):
+class Match(Described):
     """The click that matched a recalled item best."""
 
     item: int | str
-    responsibility: Annotated[
-        float, Field(description="Part of the item's score this click brought.")
-    ]
+    responsibility: float
+    """Part of the item's score this click brought."""
 
 
-class RankedItem(BaseModel):
+class RankedItem(Described):
     """A recalled item."""
 
     item: int | str
     score: float
     title: str | None
     category: str | None
-    click: Annotated[
-        int | str | None, Field(description="The click that stands for the item's interest.")
-    ] = None
+    click: int | str | None = None
+    """The click that stands for the item's interest."""
     matched: Match | None = None
-    shares: Annotated[
-        list[float] | None, Field(description="Part of the score each click brought, in order.")
-    ] = None
+    shares: list[float] | None = None
+    """Part of the score each click brought, in order."""
 
 
-class WeighedClick(BaseModel):
+class WeighedClick(Described):
     """A click of the history, weighed by the others."""
 
     item: int | str
     title: str | None
     category: str | None
-    weight: Annotated[float | None, Field(description="P(click | history).")]
-    is_noise: Annotated[bool | None, Field(description="True where the others point away.")]
+    weight: float | None
+    """P(click | history)."""
+    is_noise: bool | None
+    """True where the others point away."""
 
 
-class RecallResult(BaseModel):
+class RecallResult(Described):
     """The answer to one history."""
 
     items: list[RankedItem]
     source: Literal["history", "popularity"]
-    unknown: Annotated[list[int | str], Field(description="Ids the model does not know.")]
+    unknown: list[int | str]
+    """Ids the model does not know."""
     clicks: list[WeighedClick] | None = None
 
 
-class RecallAnswer(BaseModel):
+class RecallAnswer(Described):
     """The answer to a request, one result per history."""
 
     model: ModelName
@@ -170,7 +148,7 @@ class RecallAnswer(BaseModel):
     results: list[RecallResult]
 
 
-class SimilarAnswer(BaseModel):
+class SimilarAnswer(Described):
     """The items that best follow one item."""
 
     item: int | str
@@ -178,7 +156,7 @@ class SimilarAnswer(BaseModel):
     items: list[RankedItem]
 
 
-class FoundItem(BaseModel):
+class FoundItem(Described):
     """An item found by its title."""
 
     item: int | str
@@ -187,30 +165,30 @@ class FoundItem(BaseModel):
     popularity: float
 
 
-class ItemsAnswer(BaseModel):
+class ItemsAnswer(Described):
     """The items a title search found."""
 
     items: list[FoundItem]
 
 
-class ModelDescription(BaseModel):
+class ModelDescription(Described):
     """What an artifact says about itself."""
 
     version: str
     kind: str
     n_items: int
     dimension: int | None
-    clicks_used: Annotated[str, Field(description="What an answer is made from by default.")]
+    clicks_used: str
+    """What an answer is made from by default."""
     created: str | None
     categories: list[str]
-    attributes: Annotated[
-        dict[str, list[str]], Field(description="The values a filter may name, by attribute.")
-    ]
+    attributes: dict[str, list[str]]
+    """The values a filter may name, by attribute."""
     index: dict[str, Any] | None
     card: dict[str, Any]
 
 
-class ServiceDescription(BaseModel):
+class ServiceDescription(Described):
     """The models in use and the limits of the service."""
 
     main: ModelDescription
@@ -219,14 +197,14 @@ class ServiceDescription(BaseModel):
     limits: dict[str, float]
 
 
-class Switch(BaseModel):
+class Switch(Described):
     """A model before and after a reload."""
 
     before: str
     after: str
 
 
-class ReloadAnswer(BaseModel):
+class ReloadAnswer(Described):
     """What a reload changed."""
 
     main: Switch
@@ -234,7 +212,7 @@ class ReloadAnswer(BaseModel):
     canary: Switch | None
 
 
-class ErrorDetail(BaseModel):
+class ErrorDetail(Described):
     """Why a request was refused."""
 
     code: str
@@ -243,7 +221,7 @@ class ErrorDetail(BaseModel):
     request_id: str
 
 
-class ErrorAnswer(BaseModel):
+class ErrorAnswer(Described):
     """The one shape of every refusal."""
 
     error: ErrorDetail
