@@ -100,6 +100,31 @@ def new_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def replaced_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
+    """Yield a folder beside `folder` that takes its place only if the block succeeds.
+
+    `marked_by`: a file without which what is there already is not replaced.
+    """
+    if (
+        marked_by
+        and not (folder / marked_by).is_file()
+        and folder.exists()
+        and any(folder.iterdir())
+    ):
+        raise OutputError(f"{folder} holds something else already; give a new folder.")
+    place = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        with explaining_writes(folder):
+            place.mkdir(parents=True)
+            yield place
+            if folder.exists():
+                shutil.rmtree(folder)
+            place.rename(folder)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
 def filling_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder whose files go to `folder`, beside what is there, if the block succeeds."""
     staged = folder / f".tmp-{secrets.token_hex(4)}"

@@ -12,10 +12,7 @@ takes a model whose history is one query: the evidence of all clicks, or the las
 from __future__ import annotations
 
 import json
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,8 @@ import numpy as np
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, require
-from groupnoise.exceptions import EmptyGroupError, ModelFileError, OutputError, ParameterError
-from groupnoise.io.files import explaining_writes, write_json
+from groupnoise.exceptions import EmptyGroupError, ModelFileError, ParameterError
+from groupnoise.io.files import replaced_folder, write_json
 from groupnoise.recall.index import ApproximateRanker
 from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import RecallModel
@@ -152,7 +149,7 @@ def export_vectors(
     check_choice("to", to, _WRITERS)
     vectors = single_query_vectors(model, scope)
     rule = vectors.rule.with_scope(scope)
-    with replaced_folder(Path(folder)) as place:
+    with replaced_folder(Path(folder), marked_by=ABOUT) as place:
         _WRITERS[to](place, model, vectors, scope)
         about = {
             "to": to,
@@ -165,23 +162,6 @@ def export_vectors(
         }
         write_json(place / ABOUT, about)
         return sorted(path.name for path in place.iterdir())
-
-
-@contextmanager
-def replaced_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder beside `folder` that takes its place only if the block succeeds."""
-    if folder.exists() and not (folder / ABOUT).is_file() and any(folder.iterdir()):
-        raise OutputError(f"{folder} holds something else already; give a new folder.")
-    place = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
-    try:
-        with explaining_writes(folder):
-            place.mkdir(parents=True)
-            yield place
-            if folder.exists():
-                shutil.rmtree(folder)
-            place.rename(folder)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def _blocks(n_rows: int, size: int) -> Iterator[IntArray]:

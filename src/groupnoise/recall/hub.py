@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from groupnoise.core.checks import require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, OutputError, ServiceError
 from groupnoise.io.array_folder import read_manifest
-from groupnoise.io.files import explaining_writes
+from groupnoise.io.files import replaced_folder
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.registry import served_folder
@@ -72,22 +71,13 @@ def pull(repository: str, folder: Path | str, *, revision: str | None = None) ->
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
         _check_artifact(folder)
-    place = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
-    try:
-        with explaining_writes(folder):
-            place.mkdir(parents=True)
-            with _naming_the_hub(repository):
-                hub.snapshot_download(
-                    repository, revision=revision, local_dir=place, allow_patterns=list(KEPT)
-                )
-            shutil.rmtree(place / ".cache", ignore_errors=True)
-            version = open_artifact(place, memory_map=False).version
-            if folder.exists():
-                shutil.rmtree(folder)
-            place.rename(folder)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    return version
+    with replaced_folder(folder) as place:
+        with _naming_the_hub(repository):
+            hub.snapshot_download(
+                repository, revision=revision, local_dir=place, allow_patterns=list(KEPT)
+            )
+        shutil.rmtree(place / ".cache", ignore_errors=True)
+        return open_artifact(place, memory_map=False).version
 
 
 def model_card(model: RecallModel, repository: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from groupnoise import __version__
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.files import write_json
+from groupnoise.io.files import replaced_folder, write_json
 from groupnoise.recall.artifact import open_artifact
-from groupnoise.recall.engines import ABOUT, replaced_folder
+from groupnoise.recall.engines import ABOUT
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 
@@ -23,7 +23,7 @@ def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
     """
     pyfunc = require("mlflow.pyfunc", extra="mlflow")
     version = open_artifact(artifact, memory_map=False).version
-    with replaced_folder(Path(folder)) as place:
+    with replaced_folder(Path(folder), marked_by=ABOUT) as place:
         pyfunc.save_model(
             path=str(place / "model"),
             loader_module=__name__,
