@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -74,5 +75,22 @@ def groupnoise(tmp_path, monkeypatch, capsys):
             main()
         said = capsys.readouterr()
         return left.value.code, said.out, said.err
+
+    return run
+
+
+class Said(NamedTuple):
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(groupnoise):
+    """The same; the exit code must be as said, and what was said comes back."""
+
+    def run(*words, code=0):
+        left, *said = groupnoise(*words)
+        assert (left or 0) == code, (words, *said)
+        return Said(*said)
 
     return run

@@ -2,30 +2,11 @@
 
 import csv
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from groupnoise.cli import main
-
 N_CLASSES = 12
-
-
-@pytest.fixture
-def groupnoise(tmp_path, monkeypatch, capsys):
-    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words, code=0):
-        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        assert (left.value.code or 0) == code, said.err
-        return said
-
-    return run
 
 
 def write_csv(path, columns, rows):
@@ -62,19 +43,17 @@ def write_candidates(path, rows):
     return write_csv(path, [*COLUMNS, "candidates", "truth"], lines)
 
 
-def fit_candidates(groupnoise, path, *words):
-    groupnoise(
+def fit_candidates(command, path, *words):
+    command(
         "fit", path, "--setting", "pll", "-o", "model", "-q", "-p", "max_epochs=15", *words
     )  # fmt: skip
 
 
 @pytest.mark.slow
-def test_the_best_candidate_is_found_by_name_whatever_the_order_of_the_classes(
-    groupnoise, tmp_path
-):
+def test_the_best_candidate_is_found_by_name_whatever_the_order_of_the_classes(command, tmp_path):
     rows = candidate_rows()
-    fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", rows))
-    groupnoise("predict", "model", "rows.csv", "--setting", "pll", "-o", "answers.csv")
+    fit_candidates(command, write_candidates(tmp_path / "rows.csv", rows))
+    command("predict", "model", "rows.csv", "--setting", "pll", "-o", "answers.csv")
     best = [int(answer["best_candidate"]) for answer in read_csv(tmp_path / "answers.csv")]
     assert np.mean([one == truth for one, (_, _, truth) in zip(best, rows, strict=True)]) > 0.95
 
@@ -82,20 +61,20 @@ def test_the_best_candidate_is_found_by_name_whatever_the_order_of_the_classes(
     names = [f"candidate_{number}" for number in order]
     lines = [[*features, *(int(k in named) for k in order)] for features, named, _ in rows]
     write_csv(tmp_path / "columns.csv", [*COLUMNS, *names], lines)
-    groupnoise("predict", "model", "columns.csv", "--setting", "pll", "-o", "again.csv")
+    command("predict", "model", "columns.csv", "--setting", "pll", "-o", "again.csv")
     again = [int(answer["best_candidate"]) for answer in read_csv(tmp_path / "again.csv")]
     assert again == best
 
 
 @pytest.mark.slow
-def test_new_rows_may_lack_classes_or_have_unknown_ones(groupnoise, tmp_path):
-    fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", candidate_rows()))
+def test_new_rows_may_lack_classes_or_have_unknown_ones(command, tmp_path):
+    fit_candidates(command, write_candidates(tmp_path / "rows.csv", candidate_rows()))
     rows = candidate_rows(seed=1, n_rows=4, classes=[3, 10, 11])
     features, named, truth = rows[0]
     rows[0] = (features, [*named, 77], truth)
     rows[1] = (rows[1][0], [77, 78], 78)
     write_candidates(tmp_path / "new.csv", rows)
-    groupnoise("predict", "model", "new.csv", "--setting", "pll", "-o", "answers.jsonl")
+    command("predict", "model", "new.csv", "--setting", "pll", "-o", "answers.jsonl")
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert answers[0]["best_candidate"] in map(str, named)
     assert answers[1]["best_candidate"] is None
@@ -118,12 +97,10 @@ BAG_COLUMNS = ["bag", "label", "f0", "f1", "f2"]
 
 
 @pytest.mark.slow
-def test_reordered_and_extra_columns_change_no_answer_and_missing_ones_are_named(
-    groupnoise, tmp_path
-):
+def test_reordered_and_extra_columns_change_no_answer_and_missing_ones_are_named(command, tmp_path):
     rows = candidate_rows()
-    fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", rows))
-    metrics = groupnoise("evaluate", "model", "rows.csv", "--setting", "pll").out
+    fit_candidates(command, write_candidates(tmp_path / "rows.csv", rows))
+    metrics = command("evaluate", "model", "rows.csv", "--setting", "pll").out
     lines = [
         ["", truth, "|".join(map(str, named)), *features[::-1], number]
         for number, (features, named, truth) in enumerate(rows)
@@ -131,34 +108,32 @@ def test_reordered_and_extra_columns_change_no_answer_and_missing_ones_are_named
     columns = ["age", "truth", "candidates", *COLUMNS[::-1], "id"]
     write_csv(tmp_path / "turned.csv", columns, lines)
     figures = metrics.split("\n", 1)[1]
-    turned = groupnoise("evaluate", "model", "turned.csv", "--setting", "pll").out
+    turned = command("evaluate", "model", "turned.csv", "--setting", "pll").out
     assert turned.split("\n", 1) == ["turned: 24 rows, held out of training", figures]
-    groupnoise("data", "convert", "turned.csv", "stored", "--setting", "pll", "--features", "f*")
-    assert groupnoise("evaluate", "model", "stored").out.endswith(figures)
+    command("data", "convert", "turned.csv", "stored", "--setting", "pll", "--features", "f*")
+    assert command("evaluate", "model", "stored").out.endswith(figures)
 
     columns[columns.index("f1")], columns[columns.index("f4")] = "g1", "g4"
     write_csv(tmp_path / "other.csv", columns, lines)
-    refused = groupnoise("evaluate", "model", "other.csv", "--setting", "pll", code=2).err
+    refused = command("evaluate", "model", "other.csv", "--setting", "pll", code=2).err
     assert "other.csv lacks 2 of the 6 columns that the model learned from: 'f1', 'f4'." in refused
 
 
 @pytest.mark.parametrize("method", ["max-matching", "milr"])
-def test_columns_of_bags_are_matched_by_name_in_predictions_and_audits(
-    groupnoise, tmp_path, method
-):
+def test_columns_of_bags_are_matched_by_name_in_predictions_and_audits(command, tmp_path, method):
     rows = bag_rows()
     write_csv(tmp_path / "bags.csv", BAG_COLUMNS, rows)
     write_csv(tmp_path / "turned.csv", BAG_COLUMNS[::-1], [row[::-1] for row in rows])
     quick = ["-p", "max_epochs=2"] if method == "max-matching" else []
     words = ["--setting", "mil", "-o", "model", "-q", "--method", method, *quick]
-    groupnoise("fit", "bags.csv", *words)
+    command("fit", "bags.csv", *words)
     for name in ("bags", "turned"):
-        said = groupnoise(
+        said = command(
             "predict", "model", f"{name}.csv", "--setting", "mil", "-o", f"{name}-answers.csv"
         )
         assert "warn" not in said.err.lower()
         if method == "max-matching":
-            groupnoise(
+            command(
                 "audit", f"{name}.csv", "--model", "model", "--setting", "mil", "-o", name, "-q"
             )
     answers = [(tmp_path / f"{name}-answers.csv").read_text() for name in ("bags", "turned")]
@@ -170,13 +145,13 @@ def test_columns_of_bags_are_matched_by_name_in_predictions_and_audits(
             assert rows[int(group["object"])][:2] == (group["source"], group["target"])
 
 
-def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(groupnoise, tmp_path):
+def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(command, tmp_path):
     rows = bag_rows()
     write_csv(tmp_path / "bags.csv", BAG_COLUMNS, rows)
-    groupnoise("fit", "bags.csv", "--setting", "mil", "-o", "model", "-q", "-p", "max_epochs=2")
-    groupnoise("data", "convert", "bags.csv", "stored", "--setting", "mil")
-    groupnoise("predict", "model", "bags.csv", "--setting", "mil", "-o", "answers.csv")
-    groupnoise("predict", "model", "stored", "-o", "again.csv")
+    command("fit", "bags.csv", "--setting", "mil", "-o", "model", "-q", "-p", "max_epochs=2")
+    command("data", "convert", "bags.csv", "stored", "--setting", "mil")
+    command("predict", "model", "bags.csv", "--setting", "mil", "-o", "answers.csv")
+    command("predict", "model", "stored", "-o", "again.csv")
     answers = read_csv(tmp_path / "answers.csv")
     assert [answer["row"] for answer in answers] == [str(number) for number in range(len(rows))]
     assert [answer["bag"] for answer in answers] == [row[0] for row in rows]
@@ -185,31 +160,31 @@ def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(groupnoi
     rows[7] = (*rows[7][:3], 1e300, rows[7][4])
     write_csv(tmp_path / "huge.csv", BAG_COLUMNS, rows)
     words = ["--setting", "mil", "-o", "huge-answers.csv"]
-    refused = groupnoise("predict", "model", "huge.csv", *words, code=2).err
+    refused = command("predict", "model", "huge.csv", *words, code=2).err
     assert "row 7, column 1 of the features holds 1e+300" in refused
     assert not (tmp_path / "huge-answers.csv").exists()
 
 
-def test_rows_without_candidates_and_bags_without_labels_are_predicted(groupnoise, tmp_path):
+def test_rows_without_candidates_and_bags_without_labels_are_predicted(command, tmp_path):
     rows = candidate_rows(n_rows=60)
     write_candidates(tmp_path / "rows.csv", rows)
-    groupnoise("fit", "rows.csv", "--setting", "pll", "-o", "rows", "-q", "-p", "max_epochs=2")
-    groupnoise("predict", "rows", "rows.csv", "--setting", "pll", "-o", "labelled.csv")
+    command("fit", "rows.csv", "--setting", "pll", "-o", "rows", "-q", "-p", "max_epochs=2")
+    command("predict", "rows", "rows.csv", "--setting", "pll", "-o", "labelled.csv")
     write_csv(tmp_path / "new.csv", COLUMNS, [features for features, _, _ in rows])
-    groupnoise("predict", "rows", "new.csv", "--setting", "pll", "-o", "unlabelled.csv")
+    command("predict", "rows", "new.csv", "--setting", "pll", "-o", "unlabelled.csv")
     labelled = read_csv(tmp_path / "labelled.csv")
     for answer in labelled:
         del answer["best_candidate"]
     assert read_csv(tmp_path / "unlabelled.csv") == labelled
-    refused = groupnoise("evaluate", "rows", "new.csv", "--setting", "pll", code=2).err
+    refused = command("evaluate", "rows", "new.csv", "--setting", "pll", code=2).err
     assert "no column that looks like the candidates" in refused
 
     bags = bag_rows()
     write_csv(tmp_path / "bags.csv", BAG_COLUMNS, bags)
-    groupnoise("fit", "bags.csv", "--setting", "mil", "-o", "bags", "-q", "-p", "max_epochs=2")
+    command("fit", "bags.csv", "--setting", "mil", "-o", "bags", "-q", "-p", "max_epochs=2")
     write_csv(tmp_path / "bare.csv", ["bag", *BAG_COLUMNS[2:]], [[b, *f] for b, _, *f in bags])
     for name in ("bags", "bare"):
-        groupnoise("predict", "bags", f"{name}.csv", "--setting", "mil", "-o", f"{name}.jsonl")
+        command("predict", "bags", f"{name}.csv", "--setting", "mil", "-o", f"{name}.jsonl")
     assert (tmp_path / "bare.jsonl").read_text() == (tmp_path / "bags.jsonl").read_text()
 
 
@@ -222,12 +197,12 @@ def write_clicks(path, histories):
     return write_csv(path, ["user", "item", "time"], rows)
 
 
-def test_places_that_a_small_catalogue_cannot_fill_are_left_out(groupnoise, tmp_path):
+def test_places_that_a_small_catalogue_cannot_fill_are_left_out(command, tmp_path):
     write_clicks(tmp_path / "clicks.csv", ["abc", "bcd", "cda", "dab"] * 5)
     quick = ["-p", "max_epochs=1", "-p", "dim=4", "--validation", 0]
-    groupnoise("fit", "clicks.csv", "--setting", "rs", "-o", "model", "-q", *quick)
+    command("fit", "clicks.csv", "--setting", "rs", "-o", "model", "-q", *quick)
     write_clicks(tmp_path / "new.csv", ["ab", "az", "zz"])
-    said = groupnoise(
+    said = command(
         "predict", "model", "new.csv", "--setting", "rs", "-o", "answers.jsonl", "--top", 100
     )
     lines = (tmp_path / "answers.jsonl").read_text().splitlines()
@@ -241,17 +216,17 @@ def test_places_that_a_small_catalogue_cannot_fill_are_left_out(groupnoise, tmp_
 
 
 def test_a_log_of_other_items_is_refused_and_one_of_every_item_says_why_it_gets_none(
-    groupnoise, tmp_path
+    command, tmp_path
 ):
     write_clicks(tmp_path / "clicks.csv", ["abc", "bcd", "cda", "dab"] * 5)
     quick = ["-p", "max_epochs=1", "-p", "dim=4", "--validation", 0]
-    groupnoise("fit", "clicks.csv", "--setting", "rs", "-o", "model", "-q", *quick)
+    command("fit", "clicks.csv", "--setting", "rs", "-o", "model", "-q", *quick)
     words = ("predict", "model", "new.csv", "-o", "answers.csv")
     write_clicks(tmp_path / "new.csv", ["xyz"])
-    said = groupnoise(*words, code=2)
+    said = command(*words, code=2)
     assert "knows none of the 3 items of these clicks, such as 'x'; its own are" in said.err
     write_clicks(tmp_path / "new.csv", ["abcd"])
-    assert "1 history got no item: every item was seen; --no-excl" in groupnoise(*words).err
-    said = groupnoise(*words, "--no-exclude-seen")
+    assert "1 history got no item: every item was seen; --no-excl" in command(*words).err
+    said = command(*words, "--no-exclude-seen")
     assert "4 rows written" in said.out
     assert "got no item" not in said.err

@@ -1,4 +1,4 @@
-"""The command line as journeys use it, and the package as a wheel installs it."""
+"""The package as a wheel installs it."""
 
 import os
 import subprocess
@@ -7,25 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupnoise.cli import main
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """The command line in this process, in an empty folder; the exit code must be as said."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words, code=0):
-        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        assert (left.value.code or 0) == code, f"{words}\n{said.out}\n{said.err}"
-        return said
-
-    return run
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +76,6 @@ def from_wheel(wheel, tmp_path):
 
 IN_ONE_PROCESS = """
 import shlex, sys
-from groupnoise.cli import main
 for command in sys.argv[1:]:
     sys.argv = ["groupnoise", *shlex.split(command)]
     try:
