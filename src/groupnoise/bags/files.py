@@ -23,7 +23,7 @@ from groupnoise.io.cells import (
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.feature_columns import RowAnswers, features_of_table
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.sources import Report, say_nothing
@@ -178,7 +178,10 @@ def _bags_from_table(
             may_lack=True,
             several=known.has_sets,
         )
-    matrix, names = features_of_table(table, features, taken, report, feature_names, bag_of_row)
+    answers = RowAnswers(memberships, class_names) if class_names else None
+    matrix, names = features_of_table(
+        table, features, taken, report, feature_names, bag_of_row, answers=answers
+    )
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])

@@ -22,7 +22,7 @@ from groupnoise.io.columns import (
 )
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
-from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.feature_columns import RowAnswers, features_of_table
 from groupnoise.io.memberships import (
     labels_to_look_at,
     read_memberships,
@@ -147,7 +147,10 @@ def _candidates_from_table(
         memberships, class_names = _candidates_where_given(
             table, candidate_columns, label_separator, report
         )
-    matrix, names = features_of_table(table, features, taken, report, feature_names)
+    answers = RowAnswers(memberships, class_names) if labels_needed else None
+    matrix, names = features_of_table(
+        table, features, taken, report, feature_names, answers=answers
+    )
     return PartialLabelDataset(
         name=name,
         features=matrix,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,7 @@ def find_data(
             expected = find_setting(options.setting)
         if options.setting is not None or path.exists() or is_pattern(name):
             if expected is None:
-                expected = _guessed(name, options)
+                expected, options = _guessed(name, options)
             return read_file(name, expected, options, remembered=remembered, **reader_options)
         _check_no_options(name, "a set known by name", options)
         dataset = load_dataset(name, data_dir=options.data_dir)
@@ -112,16 +112,17 @@ def find_data(
     return Found(stored, setting, name)
 
 
-def _guessed(name: str, options: DataOptions) -> Setting[Any]:
-    """Return what a file holds by its columns, and say so on the error stream."""
+def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
+    """Return what a file holds, with the columns its cells told, and say so on the error stream."""
     from groupnoise.io.setting import find_setting
     from groupnoise.io.setting_guess import guess_setting
 
     if "labels" in options.columns:
-        return find_setting("mil")
-    word, sentence = guess_setting(name, given=options.columns, format=options.form.get("format"))
-    typer.echo(sentence, err=True)
-    return find_setting(word)
+        return find_setting("mil"), options
+    guess = guess_setting(name, given=options.columns, format=options.form.get("format"))
+    typer.echo(guess.sentence, err=True)
+    told = {**guess.columns, **options.columns}
+    return find_setting(guess.setting), replace(options, columns=told)
 
 
 def is_pattern(name: str) -> bool:
@@ -136,8 +137,6 @@ def find_model_and_data(
 
     The model knows its setting and how its own file was read, so that need not be said again.
     """
-    from dataclasses import replace
-
     from groupnoise.io.datasets import select_features
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting, setting_of_model

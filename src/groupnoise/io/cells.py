@@ -339,6 +339,11 @@ def looks_dated(cells: pl.Series) -> bool:
     return all(map(DATE.match, first)) or all(map(DAY_AND_MONTH.match, first))
 
 
+def holds_times(cells: pl.Series) -> bool:
+    """Tell whether the first cells are dates, or times since 1970."""
+    return looks_dated(cells) or _holds_epochs(cells)
+
+
 def _holds_epochs(cells: pl.Series) -> bool:
     """Tell whether the first cells are seconds or milliseconds since 1970, of the years we know."""
     if not (cells.dtype.is_numeric() or cells.dtype == pl.String):

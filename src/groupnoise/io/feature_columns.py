@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.cells import check_decimal_commas, is_mostly_numeric, read_features
+from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
-from groupnoise.io.memberships import is_bracketed
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
+from groupnoise.io.word_features import (
+    guess_text_column,
+    names_categories,
+    read_words,
+    text_columns_among,
+    word_features,
+)
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
@@ -28,13 +36,47 @@ INDEX_NAME = re.compile(
 MIN_ROWS = 10
 """Rows from which on a column that counts them is no coincidence."""
 _POSITION = re.compile(r"column_(\d+)")
-MAX_WORDS = 2000
-"""Words that count at most, those of the most rows."""
-MIN_TEXT_WORDS = 3.0
-"""Mean number of words from which on a column is guessed to be text."""
-MAX_CATEGORIES = 50
-"""Different cells up to which a column of words names categories."""
-TOKEN = r"(?u)\b\w+\b"
+ROWS_OF_A_CATEGORY = 10
+"""Rows of each category, on average, from which on they are features without being named."""
+MAX_ANSWERS = 20
+"""Different cells up to which a column may be the answer itself, under a name of its own."""
+
+
+@dataclass(frozen=True)
+class RowAnswers:
+    """What rows are labelled with: `labels` of shape (n_rows, n_classes), and `class_names`."""
+
+    labels: BoolArray
+    class_names: Sequence[str]
+
+    def given_away(self, cells: pl.Series, group_of_row: IntArray | None) -> str | None:
+        """Say how a column gives the answer away, or return None.
+
+        One of the candidates in each row is the truth; a value that all bags with a label hold and
+        no other bag does is that label.
+        """
+        words = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+        if not 2 <= words.n_unique() <= max(MAX_ANSWERS, len(self.class_names)):
+            return None
+        if len(words) < MIN_ROWS:
+            return None
+        values, codes = np.unique(words.to_numpy(), return_inverse=True)
+        if group_of_row is None:
+            number = {name.lower(): column for column, name in enumerate(self.class_names)}
+            columns = np.array([number.get(value, -1) for value in values])[codes]
+            if (columns < 0).any() or not self.labels[np.arange(len(codes)), columns].all():
+                return None
+            return "one of the candidates in every row: name it with --truth if it is the true one"
+        n_bags = int(group_of_row.max()) + 1
+        holds = np.zeros((n_bags, len(values)), dtype=np.bool_)
+        holds[group_of_row, codes] = True
+        labels = np.zeros((n_bags, self.labels.shape[1]), dtype=np.bool_)
+        labels[group_of_row] = self.labels
+        told = (holds[:, :, None] == labels[:, None, :]).all(axis=0)
+        told &= labels.any(axis=0) & ~labels.all(axis=0)
+        if n_bags < MIN_ROWS or not told.any():
+            return None
+        return "tells the label of every bag by itself: name it with --truth if instances have it"
 
 
 class NoFeaturesError(DataError):
@@ -49,6 +91,7 @@ def features_of_table(
     feature_names: Sequence[str] | None,
     group_of_row: IntArray | None = None,
     takes_text: bool = True,
+    answers: RowAnswers | None = None,
 ) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Return the feature rows, and their names unless they come in lists.
 
@@ -60,6 +103,8 @@ def features_of_table(
     `group_of_row`: the group of each row, which a column may number.
     `takes_text`: whether words become features: of columns of text or of categories that were
         named, or, where nothing is numeric, of the column with the most words.
+    `answers`: what rows are labelled with, where it is known: then categories are features without
+        being named, and a column that gives the answer away is none.
     """
     columns = table.frame.columns
     if feature_names is not None and features is None:
@@ -80,7 +125,10 @@ def features_of_table(
         names = _names_with_words(table, features, taken, report)
         if names is not None:
             return _features_with_words(table, names), tuple(names)
-    chosen = feature_columns(table, features, taken, report, group_of_row)
+    chosen, categories = feature_columns(table, features, taken, report, group_of_row, answers)
+    if categories:
+        names = [*chosen, *(word for column in categories for word in word_features(table, column))]
+        return _features_with_words(table, names), tuple(names)
     matrix = read_features(table, chosen)
     return matrix, tuple(chosen) if matrix.shape[1] == len(chosen) else None
 
@@ -133,29 +181,42 @@ def feature_columns(
     taken: Collection[str],
     report: Report,
     group_of_row: IntArray | None = None,
-) -> list[str]:
-    """Return the feature columns: those named, a column of lists, or what is numeric and free."""
+    answers: RowAnswers | None = None,
+) -> tuple[list[str], list[str]]:
+    """Return the columns of features, and those of categories whose words are features.
+
+    Those named, a column of lists, or what is free and numeric or, where `answers` are known, a
+    category.
+    """
     columns = table.frame.columns
     if features is not None:
-        return match_columns("features", features, columns, table.origin)
+        return match_columns("features", features, columns, table.origin), []
     free = [column for column in columns if column not in taken]
     of_lists = [column for column in free if _holds_lists(table, column)]
     if of_lists:
         report(f"took column {of_lists[0]!r} as the features")
-        return of_lists[:1]
+        return of_lists[:1], []
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
         check_decimal_commas(table, free)
     left_out = {column: "not numeric" for column in free if column not in numeric}
-    for column in left_out:
-        if names_categories(table, column):
-            left_out[column] = "not numeric; --features takes its words if you name it"
+    categories = [column for column in left_out if names_categories(table, column)]
+    for column in categories:
+        left_out[column] = "not numeric; --features takes its words if you name it"
+    recurring = [column for column in categories if answers is not None and _recurs(table, column)]
+    for column in recurring:
+        del left_out[column]
     for column in numeric:
         fault = why_no_feature(table, column, group_of_row)
         if fault is not None:
             left_out[column] = fault
+    for column in [*numeric, *recurring]:
+        fault = None if answers is None else answers.given_away(table.frame[column], group_of_row)
+        if fault is not None:
+            left_out.setdefault(column, fault)
     chosen = [column for column in numeric if column not in left_out]
-    if not chosen:
+    recurring = [column for column in recurring if column not in left_out]
+    if not chosen and not recurring:
         others = f" ({_listing(left_out)})" if left_out else ""
         words = [column for column, why in left_out.items() if why.startswith("not numeric")]
         such_as = f" {words[0]!r}, for example" if words else ""
@@ -163,12 +224,22 @@ def feature_columns(
             f"{table.origin} has no numeric column left to be a feature{others}; name columns of "
             f"numbers or of text with `features` (--features{such_as})."
         )
-    shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
-    many = "columns" if len(chosen) != 1 else "column"
-    report(f"took {len(chosen)} numeric {many} as features, {shown}")
+    if chosen:
+        shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
+        report(f"took {counted(len(chosen), 'numeric columns')} as features, {shown}")
+    if recurring:
+        named = _joined([repr(column) for column in recurring])
+        report(f"took the categories of {named} as features")
     if left_out:
         report(f"left out {_listing(left_out)}")
-    return chosen
+    return chosen, recurring
+
+
+def _recurs(table: Table, column: str) -> bool:
+    """Tell whether categories recur enough to learn from, and are no names of rows."""
+    cells = table.frame[column].drop_nulls()
+    often = ROWS_OF_A_CATEGORY * cells.n_unique() <= len(cells)
+    return often and not is_id_name(column) and not holds_times(cells)
 
 
 def _holds_lists(table: Table, column: str) -> bool:
@@ -264,79 +335,3 @@ def _joined(named: list[str]) -> str:
     if len(named) > 12:
         named = [*named[:11], f"{len(named) - 11} more columns"]
     return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
-
-
-def guess_text_column(table: Table, free: Collection[str]) -> str | None:
-    """Return the column with the most words, if it has a few per row.
-
-    `free`: columns that play no other part.
-    """
-    n_words = {
-        name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]
-        for name in table.frame.columns
-        if name in free and table.frame.schema[name] == pl.String
-        if not is_bracketed(table.frame[name])  # lists and weights of labels
-    }
-    most = max(n_words, key=lambda name: n_words[name], default=None)
-    return most if most is not None and n_words[most] >= MIN_TEXT_WORDS else None
-
-
-def names_categories(table: Table, column: str) -> bool:
-    """Tell whether the cells of a column are a few words that recur, such as colours."""
-    cells = table.frame[column]
-    if cells.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return False
-    filled = cells.cast(pl.String).drop_nulls().str.to_lowercase()
-    is_word = filled.str.contains(r"^\s*[^\W\d]")
-    return bool(is_word.all()) and 2 <= filled.n_unique() <= min(MAX_CATEGORIES, len(filled) // 2)
-
-
-def word_features(table: Table, column: str) -> list[str]:
-    """Return the features of a column of text: its words that stand in more than one row."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    reader = CountVectorizer(
-        token_pattern=TOKEN, min_df=2, max_df=0.5, max_features=MAX_WORDS, binary=True
-    )
-    try:
-        reader.fit(cells_as_text(table, column))
-    except ValueError:
-        raise DataError(
-            f"{table.origin}: the text in column {column!r} holds no word that stands in several "
-            "rows, so rows cannot be compared; give numeric columns with `features` (--features)."
-        ) from None
-    return [f"{column}{BETWEEN}{word}" for word in sorted(reader.vocabulary_)]
-
-
-def text_columns_among(
-    feature_names: Sequence[str], columns: Sequence[str]
-) -> dict[str, list[str]]:
-    """Return for each column of text the words that a model learned from."""
-    found: dict[str, list[str]] = {}
-    for name in feature_names:
-        column, between, word = name.rpartition(BETWEEN)
-        if between and name not in columns and column in columns:
-            found.setdefault(column, []).append(word)
-    return found
-
-
-def read_words(table: Table, column: str, words: Sequence[str]) -> FloatArray:
-    """Return the weight of each word in each row, shape (n_rows, n_words).
-
-    Counts are dampened by a logarithm and rows brought to length one, so that long texts count no
-    more than short ones; a row without any of the words is zero.
-    """
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.preprocessing import normalize
-
-    reader = CountVectorizer(token_pattern=TOKEN, vocabulary=list(words))
-    counts = reader.transform(cells_as_text(table, column)).astype(np.float32)
-    counts.data = 1.0 + np.log(counts.data)
-    dense: FloatArray = normalize(counts).toarray()
-    return dense
-
-
-def cells_as_text(table: Table, column: str) -> list[str]:
-    """Return the cells of a column as text, empty where there is none."""
-    text: list[str] = table.frame[column].cast(pl.String).fill_null("").to_list()
-    return text

@@ -1,10 +1,12 @@
-"""What a file holds, told by the names of its columns or arrays."""
+"""What a file holds, told by the names of its columns or arrays, else by its cells."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from groupnoise.exceptions import DataError
+from groupnoise.io.cell_guess import CellReading, readings_of_cells
 from groupnoise.io.column_names import USUAL_NAMES, plain_name, usual_column
 from groupnoise.io.columns import (
     are_unnamed_clicks,
@@ -24,6 +26,14 @@ TELLING = {
     "pll": (("candidates",), "candidate labels"),
 }
 """The parts that columns must play in data of a setting, and what it is called."""
+
+
+class Guess(NamedTuple):
+    """What a file holds: `setting`, a `sentence` that says so, `columns` that only cells told."""
+
+    setting: str
+    sentence: str
+    columns: Mapping[str, str] = {}
 
 
 def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:
@@ -64,14 +74,15 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
 
 
 def guess_setting(
-    path: str, *, given: Collection[str] = (), format: str | None = None
-) -> tuple[str, str]:
-    """Return what a file holds and a sentence that says so.
+    path: str, *, given: Mapping[str, Any] | None = None, format: str | None = None
+) -> Guess:
+    """Return what a file holds, and how that was told.
 
-    Returns `setting` and `sentence`. `path`: a table, or a folder of tables. `given`: parts whose
-    columns the user has named. `format`: its format, where the suffix does not say it. Raises
-    DataError if the names of the columns fit no setting, or several.
+    `path`: a table, or a folder of tables. `given`: the columns that the user has named, by part.
+    `format`: its format, where the suffix does not say it. Raises DataError if the names of the
+    columns fit no setting and the cells do not tell it, or if they fit several.
     """
+    given = given or {}
     source = find_source(path, format=format)
     if source.format in ARRAY_FORMATS:
         return _of_arrays(path, list(load_arrays(source).arrays), given)
@@ -86,9 +97,16 @@ def guess_setting(
     columns = head.columns
     found = settings_of_columns(columns, given)
     if not found and are_unnamed_clicks(head):
-        return "rs", "read as clicks (--setting rs), by its columns without names"
+        return Guess("rs", "read as clicks (--setting rs), by its columns without names")
     if not found:
         check_no_votes(columns, path)
+        known = {part: usual_column(part, columns) for part in ("group", "label", "user", "item")}
+        known |= {part: name for part, name in given.items() if isinstance(name, str)}
+        readings = readings_of_cells(head, {part: name for part, name in known.items() if name})
+        if len(readings) == 1:
+            return _told(readings[0])
+        if readings:
+            raise DataError(_question(path, readings))
     if len(found) != 1:
         why = "fit more than one kind of data" if found else "do not tell what it holds"
         shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
@@ -101,10 +119,27 @@ def guess_setting(
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
     if found == ["pll"] and is_resolved(columns):
         named = "columns, which `resolve` wrote"
-    return found[0], f"read as {called} (--setting {found[0]}), by its {named}"
+    return Guess(found[0], f"read as {called} (--setting {found[0]}), by its {named}")
 
 
-def _of_arrays(path: str, names: Sequence[str], given: Collection[str]) -> tuple[str, str]:
+def _told(reading: CellReading) -> Guess:
+    called = TELLING[reading.setting][1]
+    sentence = f"read as {called} (--setting {reading.setting}), by its cells: {reading.why}"
+    return Guess(reading.setting, sentence, reading.columns)
+
+
+def _question(path: str, readings: Sequence[CellReading]) -> str:
+    """Return a sentence that lists the ways to read a file as the options that say them."""
+    ways = [
+        " ".join(f"--{part} {name!r}" for part, name in each.columns.items()) for each in readings
+    ]
+    return (
+        f"the columns of {path} may be read in more than one way: by their cells "
+        f"{' or '.join(ways[:4])}; say which."
+    )
+
+
+def _of_arrays(path: str, names: Sequence[str], given: Collection[str]) -> Guess:
     """Return what arrays hold by their names, and a sentence that says so."""
     found = settings_of_columns(names, given)
     if len(found) != 1:
@@ -112,4 +147,5 @@ def _of_arrays(path: str, names: Sequence[str], given: Collection[str]) -> tuple
             f"{path} holds the arrays {', '.join(names)}, which do not tell what they are; say "
             "what it holds with --setting mil (bags), pll (candidate labels) or rs (clicks)."
         )
-    return found[0], f"read as {TELLING[found[0]][1]} (--setting {found[0]}), by its arrays"
+    called = TELLING[found[0]][1]
+    return Guess(found[0], f"read as {called} (--setting {found[0]}), by its arrays")

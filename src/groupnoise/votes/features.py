@@ -13,16 +13,11 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns, written_columns
-from groupnoise.io.feature_columns import (
-    NoFeaturesError,
-    cells_as_text,
-    features_of_table,
-    guess_text_column,
-    is_id_name,
-)
+from groupnoise.io.feature_columns import NoFeaturesError, features_of_table, is_id_name
 from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
+from groupnoise.io.word_features import cells_as_text, guess_text_column
 
 MAX_WORDS = 20_000
 """Words and pairs of words that count at most, the most frequent ones."""

@@ -36,9 +36,9 @@ def test_columns_tell_the_setting(columns, given, settings):
 def test_the_head_of_a_file_is_enough(tmp_path, name, content, setting):
     path = tmp_path / name
     path.write_text(content)
-    word, sentence = guess_setting(str(path))
-    assert word == setting
-    assert f"--setting {setting}" in sentence
+    guess = guess_setting(str(path))
+    assert guess.setting == setting
+    assert f"--setting {setting}" in guess.sentence
 
 
 @pytest.mark.parametrize(

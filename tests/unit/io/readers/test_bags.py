@@ -90,6 +90,36 @@ def test_columns_of_categories_are_features_where_they_are_named(tmp_path):
     assert again.bags[0].tolist() == [[0, 0, 0, 2], [0, 0, 1, 3]]
 
 
+def categories(path, **more):
+    """Write forty bags of three with a category, a number, and what else is given."""
+    rows = np.arange(120)
+    frame = {
+        "bag": rows // 3,
+        "n": (rows * 37 % 101) / 7,
+        "colour": np.array(["red", "blue"])[rows % 2],
+    }
+    frame |= {"label": (rows // 3) % 2, **more}
+    pl.DataFrame(frame).write_csv(path)
+    return path
+
+
+def test_categories_that_recur_are_features_without_being_named(tmp_path):
+    told = []
+    found = read_bags(categories(tmp_path / "bags.csv"), report=told.append)
+    assert found.feature_names == ("n", "colour: blue", "colour: red")
+    assert "took the categories of 'colour' as features" in told
+    assert np.array_equal(found.bags.objects[:2, 1:], [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("words", [("fine", "broken"), (0, 1)])
+def test_a_column_that_tells_the_label_of_every_bag_is_no_feature(tmp_path, words):
+    rows, told = np.arange(120), []
+    broken = ((rows // 3) % 2 == 1) & (rows % 3 == 1)
+    path = categories(tmp_path / "bags.csv", state=np.array(words)[broken.astype(int)])
+    assert read_bags(path, report=told.append).feature_names == ("n", "colour: blue", "colour: red")
+    assert any("'state' (tells the label of every bag by itself" in each for each in told)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "arrow", "jsonl"])
 def test_every_table_format_gives_the_same_bags(tmp_path, suffix):
     frame = pl.DataFrame(

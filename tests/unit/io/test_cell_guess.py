@@ -1,0 +1,99 @@
+"""Files whose columns are called anything: what their cells tell is taken, or asked."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from groupnoise.exceptions import DataError
+from groupnoise.io.setting_guess import guess_setting
+
+
+def branches(**more):
+    """Return loans of forty branches, of which some had a loan denied."""
+    generator = np.random.default_rng(0)
+    branch = np.repeat(np.arange(40), 6)
+    return {
+        "branch": [f"B{each}" for each in branch],
+        "income": generator.normal(size=240).round(3),
+        "debts": generator.integers(0, 5, 240),
+        "kind": generator.choice(["house", "flat"], 240),
+        **more,
+        "denied": np.where(branch % 3 == 0, "yes", "no"),
+    }
+
+
+def told(folder, columns, **given):
+    path = folder / "rows.csv"
+    pl.DataFrame(columns).write_csv(path)
+    return guess_setting(str(path), **given)
+
+
+def test_what_all_rows_of_a_group_share_is_the_label_of_bags(tmp_path):
+    guess = told(tmp_path, branches())
+    assert guess.setting == "mil"
+    assert guess.columns == {"group": "branch", "label": "denied"}
+    assert "'denied' is the same in all rows of each 'branch'" in guess.sentence
+
+
+def test_groups_by_whole_numbers_stand_together(tmp_path):
+    numbered = {**branches(), "branch": np.repeat(np.arange(40), 6)}
+    assert told(tmp_path, numbered).columns["group"] == "branch"
+    order = np.random.default_rng(1).permutation(240)
+    apart = {name: np.asarray(cells)[order] for name, cells in numbered.items()}
+    with pytest.raises(DataError, match="do not tell"):
+        told(tmp_path, apart)
+
+
+def test_the_finest_groups_are_the_bags(tmp_path):
+    region = [f"R{each // 12}" for each in range(240)]
+    guess = told(tmp_path, branches(region=region, denied=np.repeat(np.arange(20) % 2, 12)))
+    assert guess.columns["group"] == "branch"
+
+
+def test_a_word_for_labels_decides_between_two(tmp_path):
+    state = np.repeat(np.arange(40) % 4 == 1, 6)
+    assert told(tmp_path, branches(has_loss=state)).columns["label"] == "has_loss"
+
+
+def test_two_ways_are_a_question(tmp_path):
+    big = np.where(np.repeat(np.arange(40) % 4 == 1, 6), "large", "small")
+    with pytest.raises(DataError, match="--group 'branch' --label 'size' or --group 'branch'"):
+        told(tmp_path, branches(size=big))
+
+
+def test_what_the_user_names_is_kept(tmp_path):
+    big = np.where(np.repeat(np.arange(40) % 4 == 1, 6), "large", "small")
+    guess = told(tmp_path, branches(size=big), given={"label": "size"})
+    assert guess.columns == {"group": "branch", "label": "size"}
+
+
+def test_attributes_of_people_beside_times_are_no_labels(tmp_path):
+    when = [f"2024-01-{1 + row % 28:02d}" for row in range(240)]
+    with pytest.raises(DataError, match="do not tell"):
+        told(tmp_path, branches(when=when))
+
+
+def test_lists_of_few_words_are_candidates(tmp_path):
+    generator = np.random.default_rng(0)
+    birds = [
+        ";".join(generator.permutation(["wren", "robin", "tit"])[: 1 + row % 2])
+        for row in range(60)
+    ]
+    rows = {"length": generator.normal(size=60), "pitch": generator.normal(size=60), "heard": birds}
+    guess = told(tmp_path, rows)
+    assert (guess.setting, guess.columns) == ("pll", {"candidates": "heard"})
+    titles = [f"The {row}, or {row * 7}, or what" for row in range(60)]
+    with pytest.raises(DataError, match="do not tell"):
+        told(tmp_path, {**rows, "heard": titles})
+
+
+def test_two_ids_beside_times_are_clicks(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = {
+        "who": [f"w{each}" for each in generator.integers(30, size=300)],
+        "what": [f"x{each}" for each in generator.integers(40, size=300)],
+        "moment": [f"2024-01-{1 + row % 28:02d} 10:00" for row in range(300)],
+    }
+    guess = told(tmp_path, rows)
+    assert guess.setting == "rs"
+    assert guess.columns == {"user": "who", "item": "what", "time": "moment"}
