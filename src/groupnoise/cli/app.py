@@ -14,7 +14,6 @@ import typer
 from groupnoise import __version__
 from groupnoise.cli.artifacts import items_app, pull, push, versions_app
 from groupnoise.cli.audit import audit
-from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
 from groupnoise.cli.evaluate import evaluate
@@ -22,7 +21,7 @@ from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
 from groupnoise.cli.heatmap import embed, heatmap, select
 from groupnoise.cli.info import doctor, info
-from groupnoise.cli.methods import methods
+from groupnoise.cli.methods import compare, methods
 from groupnoise.cli.predict import calibrate, predict
 from groupnoise.cli.recall import recall, replay
 from groupnoise.cli.reproduce import reproduce

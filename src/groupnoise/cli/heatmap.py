@@ -44,8 +44,8 @@ def heatmap(
 
     Example: groupnoise heatmap model features -o heatmap.html
     """
+    from groupnoise.bags.heatmap import find_sources
     from groupnoise.bags.heatmap.page import heatmap_page
-    from groupnoise.bags.heatmap.sources import find_sources
     from groupnoise.bags.object_answers import answer_objects
     from groupnoise.core.checks import check_count
     from groupnoise.io.files import check_not_own_input, check_writable_file, write_text

@@ -112,7 +112,7 @@ def _write_per_bag(
     keep: Sequence[str] | None,
 ) -> None:
     """Write what the model says of each object into a file per bag."""
-    from groupnoise.bags.heatmap.sources import find_sources
+    from groupnoise.bags.heatmap import find_sources
     from groupnoise.bags.object_answers import FORMS, answer_objects, write_answers
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.core.checks import check_choice

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.heatmap.sources import Sources, thumbnail
+from groupnoise.bags.heatmap import Sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH, ObjectAnswers, spacing_of
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.io.datasets import BagDataset

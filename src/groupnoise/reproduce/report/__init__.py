@@ -1,1 +1,370 @@
-"""Pages that show results: tables, learning curves and pictures, with everything inline."""
+"""Pages that show results; here as rows of a table, and who is ahead of whom by how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from groupnoise.pages import Scale
+from groupnoise.reproduce.run import TrialResult
+
+STRIP_WIDTH = 90
+STRIP_MARGIN = 6
+OURS = "ours"
+SUPERVISED = "supervised"
+STARTS = ("pairwise", "pairwise-mlp")
+"""Rows that learn every object alike; the gap to the truth begins at one of them."""
+MIN_SETS = 5
+"""Data sets from which on a signed-rank test over them can say anything at the .05 level."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of one method: mean, standard deviation, and where to mark them on a strip."""
+
+    mean: float
+    deviation: float
+    is_best: bool
+    mean_position: float
+    low_position: float
+    high_position: float
+    trial_positions: list[float]
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One method: a figure for each metric, None where it has none."""
+
+    method: str
+    figures: list[Figure | None]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Methods against metrics; each metric has one strip scale for all methods."""
+
+    metrics: list[str]
+    rows: list[ResultRow]
+    strip_width: int = STRIP_WIDTH
+
+
+def result_table(results: Sequence[TrialResult], upper_bounds: Sequence[str] = ()) -> ResultTable:
+    """Arrange results as a table.
+
+    `results`: all of one data set. `upper_bounds`: methods that are shown the truth and so cannot
+    be the best.
+    """
+    methods = list(dict.fromkeys(result.method for result in results))
+    metrics = list(dict.fromkeys(metric for result in results for metric in result.metrics))
+    columns = [_column(results, methods, metric, upper_bounds) for metric in metrics]
+    rows = [ResultRow(method, [column[method] for column in columns]) for method in methods]
+    return ResultTable(metrics, rows)
+
+
+def _column(
+    results: Sequence[TrialResult], methods: list[str], metric: str, upper_bounds: Sequence[str]
+) -> dict[str, Figure | None]:
+    """Return the figure of every method under one metric, marked on a common scale."""
+    values = {method: metric_values(results, method, metric) for method in methods}
+    known = np.concatenate(list(values.values()))
+    scale = Scale(known.min(), known.max(), STRIP_MARGIN, STRIP_WIDTH - STRIP_MARGIN)
+    baselines = [v.mean() for m, v in values.items() if len(v) and m not in upper_bounds]
+    best = max(baselines, default=np.inf)
+
+    def figure(method: str) -> Figure | None:
+        numbers = values[method]
+        if not len(numbers):
+            return None
+        mean = float(numbers.mean())
+        deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0
+        return Figure(
+            mean=mean,
+            deviation=deviation,
+            is_best=mean == best and method not in upper_bounds,
+            mean_position=scale(mean),
+            low_position=scale(max(mean - deviation, scale.low)),
+            high_position=scale(min(mean + deviation, scale.high)),
+            trial_positions=[scale(number) for number in numbers],
+        )
+
+    return {method: figure(method) for method in methods}
+
+
+def metric_values(
+    results: Sequence[TrialResult], method: str, metric: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return a metric of a method in every trial that has it, in the order of the seeds."""
+    return np.array([value for _, value in _by_seed(results, method, metric)], dtype=np.float64)
+
+
+def paired_leads(
+    results: Sequence[TrialResult], method: str, baseline: str, metric: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return how far a method is ahead of a baseline in every trial that both have, by seed."""
+    ours, theirs = (dict(_by_seed(results, name, metric)) for name in (method, baseline))
+    return np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+
+
+def _by_seed(results: Sequence[TrialResult], method: str, metric: str) -> list[tuple[int, float]]:
+    """Return the seed and the value of every trial of a method that has a metric, in order."""
+    return sorted(
+        (result.seed, result.metrics[metric])
+        for result in results
+        if result.method == method and metric in result.metrics
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far one method is ahead of a baseline, trial by trial; negative means behind."""
+
+    baseline: str
+    metric: str
+    lead: float
+    n_ahead: int
+    n_trials: int
+
+
+def compare(
+    results: Sequence[TrialResult], method: str, baselines: Sequence[str], metric: str
+) -> list[Comparison]:
+    """Compare a method with baselines on the trials that both have; those without any go.
+
+    `results`: all of one data set. `method`: the method to judge. `baselines`: the methods it is
+    judged against.
+    """
+    return [
+        Comparison(baseline, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
+        for baseline in baselines
+        if len(leads := paired_leads(results, method, baseline, metric))
+    ]
+
+
+def main_metric(results: Sequence[TrialResult]) -> str:
+    """Return the metric that comes first."""
+    return next(iter(results[0].metrics))
+
+
+def mean_values(results: Sequence[TrialResult], metric: str) -> dict[str, float]:
+    """Return the mean of a metric for each method, in the order they come."""
+    methods = dict.fromkeys(result.method for result in results if metric in result.metrics)
+    return {method: float(metric_values(results, method, metric).mean()) for method in methods}
+
+
+def verdict(
+    results: Sequence[TrialResult], left_out: Sequence[str] = (), test_to_train: float = 0.0
+) -> str:
+    """Say how ours stands against the best baseline, with a paired test over the trials.
+
+    `results`: all of one data set under one criterion. `left_out`: rows that are no baselines:
+    other readings of ours, and upper bounds. `test_to_train`: size of the test part over that of
+    the training part, where trials are random splits of the same rows; 0 where they differ by
+    initial weights alone.
+    """
+    metric = main_metric(results)
+    means = mean_values(results, metric)
+    baselines = {m: mean for m, mean in means.items() if m != OURS and m not in left_out}
+    if OURS not in means or not baselines:
+        return ""
+    baseline = max(baselines, key=lambda method: baselines[method])
+    gap = paired_leads(results, OURS, baseline, metric)
+    if not len(gap):
+        return ""
+    found = corrected_t_test(gap, test_to_train)
+    lead = found.mean
+    words = (
+        f"ours is {'ahead of' if lead > 0 else 'behind'} {baseline} by {abs(lead):.3f} in {metric}"
+    )
+    if len(gap) < 2 or not gap.std():
+        return words + "."
+    kind = "corrected resampled t-test" if test_to_train else "paired t-test"
+    return (
+        f"{words}, 95 % interval {found.low:+.3f} to {found.high:+.3f} "
+        f"({kind} over {len(gap)} trials: p = {found.p_value:.3f})."
+    )
+
+
+def mean_ranks(
+    results: Sequence[TrialResult], left_out: Sequence[str] = ()
+) -> dict[str, list[float]]:
+    """Return the rank of each method on every data set, best first.
+
+    Only methods that were run on all data sets are ranked; equal means share their rank.
+
+    `results`: of several data sets under one criterion. `left_out`: rows that are not ranked.
+    """
+    from scipy.stats import rankdata
+
+    by_dataset = []
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        here = [r for r in results if r.dataset == dataset and r.method not in left_out]
+        if here:
+            by_dataset.append(mean_values(here, main_metric(here)))
+    if len(by_dataset) < 2:
+        return {}
+    everywhere = [m for m in by_dataset[0] if all(m in means for means in by_dataset)]
+    if not everywhere:
+        return {}
+    ranks = [rankdata([-means[m] for m in everywhere]) for means in by_dataset]
+    table = {m: [float(rank[i]) for rank in ranks] for i, m in enumerate(everywhere)}
+    return dict(sorted(table.items(), key=lambda pair: np.mean(pair[1])))
+
+
+def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> dict[str, float]:
+    """Return how sure it is that ours differs from each baseline over the data sets.
+
+    p-values of signed-rank tests, adjusted by Holm; none with too few data sets. `results`: of
+    several data sets under one criterion. `left_out`: rows that are not compared.
+    """
+    by_method: dict[str, list[float]] = {}
+    datasets = list(dict.fromkeys(result.dataset for result in results))
+    for dataset in datasets:
+        here = [r for r in results if r.dataset == dataset and r.method not in left_out]
+        for method, mean in mean_values(here, main_metric(here)).items():
+            by_method.setdefault(method, []).append(mean)
+    whole = {method: means for method, means in by_method.items() if len(means) == len(datasets)}
+    return signed_rank_tests(whole, OURS) if OURS in whole else {}
+
+
+def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
+    """Return the share of the way from learning every object alike to knowing the truth.
+
+    For each row of `STARTS`, where ours lies between it (0) and the supervised row (1). `results`:
+    all of one data set under one criterion.
+    """
+    means = mean_values(results, main_metric(results)) if results else {}
+    if OURS not in means or SUPERVISED not in means:
+        return {}
+    return {
+        start: (means[OURS] - means[start]) / (means[SUPERVISED] - means[start])
+        for start in STARTS
+        if start in means and means[SUPERVISED] > means[start]
+    }
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean difference of two methods over trials, and how sure it is.
+
+    `mean`: mean of the differences; positive where the first method is ahead.
+    `low`, `high`: confidence interval of the mean.
+    `p_value`: of the two-sided test that there is no difference.
+    `n_trials`: number of trials.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+    n_trials: int
+
+
+def corrected_t_test(
+    differences: ArrayLike, test_to_train: float, *, confidence: float = 0.95
+) -> PairedDifference:
+    r"""Test a mean difference over random splits of one data set (Nadeau and Bengio, 2003).
+
+    Training parts of random splits overlap, so the plain t-test takes trials for more evidence
+    than they are. The variance of the mean is :math:`(1/n + n_{test}/n_{train}) s^2` instead of
+    :math:`s^2/n`.
+
+    Result: with equal differences everywhere the interval is the mean alone. `differences`:
+    differences of the two methods, one per split. `test_to_train`: size of the test part over the
+    size of the training part; 0 gives the plain t-test. `confidence`: level of the interval.
+
+    Examples
+    --------
+    >>> plain = corrected_t_test([0.02, 0.03, 0.01, 0.02], 0.0)
+    >>> corrected = corrected_t_test([0.02, 0.03, 0.01, 0.02], 1 / 8)
+    >>> plain.p_value < corrected.p_value
+    True
+    """
+    from scipy.stats import t as student
+
+    values = np.asarray(differences, dtype=np.float64)
+    n_trials, mean = len(values), float(np.mean(values))
+    if n_trials < 2:
+        return PairedDifference(mean, -np.inf, np.inf, 1.0, n_trials)
+    error = float(np.sqrt((1.0 / n_trials + test_to_train) * values.var(ddof=1)))
+    if error == 0.0:
+        return PairedDifference(mean, mean, mean, 0.0 if mean else 1.0, n_trials)
+    p_value = float(2 * student.sf(abs(mean) / error, n_trials - 1))
+    reach = float(student.ppf(0.5 + confidence / 2, n_trials - 1)) * error
+    return PairedDifference(mean, mean - reach, mean + reach, p_value, n_trials)
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Adjust p-values of several comparisons so that the chance of any false one is kept.
+
+    Result: Holm's step-down adjustment, in the given order.
+
+    Examples
+    --------
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    adjusted: dict[str, float] = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda each: p_values[each])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        adjusted[name] = largest
+    return {name: adjusted[name] for name in p_values}
+
+
+def signed_rank_tests(means: Mapping[str, Sequence[float]], method: str) -> dict[str, float]:
+    """Compare one method with each other over data sets (Wilcoxon, adjusted by Holm).
+
+    Result: adjusted; empty with fewer than `MIN_SETS` data sets. `means`: for each method its mean
+    figure on every data set, in the same order. `method`: the one that is compared.
+    """
+    from scipy.stats import wilcoxon
+
+    own = np.asarray(means[method], dtype=np.float64)
+    if len(own) < MIN_SETS:
+        return {}
+    found: dict[str, float] = {}
+    for name, values in means.items():
+        if name != method:
+            gaps = own - np.asarray(values, dtype=np.float64)
+            found[name] = float(wilcoxon(gaps).pvalue) if gaps.any() else 1.0
+    return holm(found)
+
+
+@dataclass(frozen=True)
+class CriticalDifference:
+    """Mean ranks of methods over data sets, and which of them cannot be told apart.
+
+    `ranks`: mean rank of each method, best first.
+    `distance`: ranks that two methods must lie apart to differ (Nemenyi's test at .05).
+    `cliques`: neighbours that lie closer together than that, the largest sets only.
+    """
+
+    ranks: dict[str, float]
+    distance: float
+    cliques: list[tuple[str, ...]]
+
+
+def critical_difference(ranks: Mapping[str, Sequence[float]]) -> CriticalDifference | None:
+    """Return what a critical-difference picture shows (Demsar, 2006).
+
+    None with fewer than three methods or `MIN_SETS` data sets, where the test is empty. `ranks`:
+    for each method its rank on every data set.
+    """
+    from scipy.stats import studentized_range
+
+    n_methods = len(ranks)
+    n_sets = min((len(values) for values in ranks.values()), default=0)
+    if n_methods < 3 or n_sets < MIN_SETS:
+        return None
+    means = sorted((float(np.mean(values)), name) for name, values in ranks.items())
+    quantile = float(studentized_range.ppf(0.95, n_methods, np.inf)) / np.sqrt(2)
+    distance = float(quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+    cliques: list[tuple[str, ...]] = []
+    for start, (best, _) in enumerate(means):
+        members = tuple(name for mean, name in means[start:] if mean - best < distance)
+        if len(members) > 1 and not any(set(members) <= set(known) for known in cliques):
+            cliques.append(members)
+    return CriticalDifference({name: mean for mean, name in means}, distance, cliques)

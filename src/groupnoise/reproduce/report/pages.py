@@ -12,7 +12,7 @@ from groupnoise.reproduce.comparison import ComparisonOfMethods
 from groupnoise.reproduce.demo import OURS, Demo
 from groupnoise.reproduce.pictures import Gallery
 from groupnoise.reproduce.provenance import RunFacts
-from groupnoise.reproduce.report.tables import Comparison, ResultTable, compare, result_table
+from groupnoise.reproduce.report import Comparison, ResultTable, compare, result_table
 from groupnoise.reproduce.run import TrialResult
 
 METHOD_LABELS = {

@@ -14,8 +14,7 @@ from groupnoise.io.files import write_text
 from groupnoise.pages import Scale, Tick, render_page
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import Recipe
-from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under
-from groupnoise.reproduce.report.tables import (
+from groupnoise.reproduce.report import (
     OURS,
     ResultTable,
     critical_difference,
@@ -23,6 +22,7 @@ from groupnoise.reproduce.report.tables import (
     mean_ranks,
     rank_tests,
 )
+from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
 
