@@ -44,22 +44,12 @@ NEGATIONS = ("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_"
 
 
 def as_bags(bags: Any, groups: Any = None) -> Groups:
-    """Read bags of instances.
+    """Read bags of instances: finite feature rows, one group per bag, without targets.
 
-    Parameters
-    ----------
-    bags : Groups, sequence of arrays, or array
-        A collection of groups; one array of shape (size, n_features) per bag, in a list or an
-        object array; an array of shape (n_bags, size, n_features); or flat rows of shape
-        (n_rows, n_features).
-    groups : array-like of shape (n_rows,), optional
-        For flat rows, the bag each row belongs to; bags come in order of first appearance.
-        Without it every row is a bag of its own, as in ordinary classification.
-
-    Returns
-    -------
-    bags : Groups
-        One group per bag, objects are finite feature rows, no targets.
+    `bags`: groups; one array of shape (size, n_features) per bag, in a list or an object array; an
+    array of shape (n_bags, size, n_features); or flat rows of shape (n_rows, n_features). `groups`
+    (n_rows,): for flat rows, the bag each row belongs to; bags come in order of first appearance.
+    Without it every row is a bag of its own, as in ordinary classification.
 
     Examples
     --------
