@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from groupnoise.clicks.recurrence_layers import NORM_EPSILON
+from groupnoise.clicks.recurrence import NORM_EPSILON
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.compiled import LOG2_E, ONE, ZERO, compiled_loops, power_of_two
 from groupnoise.core.encoders import BYTE_VALUES

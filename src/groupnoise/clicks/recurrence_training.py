@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from groupnoise.clicks.recurrence import EXPANSION, Recurrence, packed, weight_shapes
-from groupnoise.clicks.recurrence_layers import NORM_EPSILON
+from groupnoise.clicks.recurrence import EXPANSION, NORM_EPSILON, Recurrence, packed, weight_shapes
 from groupnoise.core.encoders import byte_factors, random_bytes
 
 MEMORIES = (1.3, 60.0)

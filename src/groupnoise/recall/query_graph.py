@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.recurrence import Recurrence
-from groupnoise.clicks.recurrence_layers import NORM_EPSILON
+from groupnoise.clicks.recurrence import NORM_EPSILON, Recurrence
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 from groupnoise.core.checks import require
 from groupnoise.exceptions import ParameterError
