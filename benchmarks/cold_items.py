@@ -197,7 +197,6 @@ def measure(name: str, seed: int) -> dict[str, Any]:
         },
         "fit_seconds": round(fit_seconds, 1),
         "place_seconds": round(place_seconds, 1),
-        "share_of_places": None if standing is None else float(standing.shares[0]),
         "share_of_like_items": 0.0 if (like := model.feature_map_.like) is None else like.share,
         "columns": [(c.name, c.kind, c.width) for c in model.feature_map_.columns],
     }

@@ -118,7 +118,7 @@ class FeatureMap:
         check_numbers(WEIGHTS, weights)
         standing = None
         if STANDING in arrays:
-            stored = stored_array(arrays, STANDING, types=("f4",), shape=(3, None))
+            stored = stored_array(arrays, STANDING, types=("f4",), shape=(2, None))
             check_numbers(STANDING, stored)
             if not stored.shape[1]:
                 raise ModelFileError("the stored standing of new items is empty.")

@@ -22,10 +22,8 @@ PREFIX = "like_"
 """How the names of the arrays begin that hold this in files."""
 FAIR_TOP = 10
 """Places of an answer, by which new items are given their share."""
-NEW_SHARE, MORE_SHARE = 0.01, 0.03
-"""Of these places, which new items together may take: always, and where they are worth it."""
-LAST_PLACES = (5, 15)
-"""Places of known items that tell what those are worth which new items push out."""
+NEW_SHARE = 0.01
+"""Of these places, which new items together may take."""
 N_STEPS, LEAST_RATE = 25, 1e-4
 """Offsets that are kept, and the share of a new item's answers that the first leaves to it."""
 
@@ -36,19 +34,17 @@ class Standing(NamedTuple):
     All of shape (n_steps,), from the farthest back to 0.
     `offsets`: what is added to the bias of every new item.
     `rates`: share of the answers whose best items a new item then is among.
-    `shares`: of all places among the best, which new items together may take.
     """
 
     offsets: FloatArray
     rates: FloatArray
-    shares: FloatArray
 
     @classmethod
-    def of(cls, scores: FloatArray, is_new: BoolArray, share: float) -> Standing | None:
+    def of(cls, scores: FloatArray, is_new: BoolArray) -> Standing | None:
         """Return how often new items are among the best, by how far back they stand.
 
         None where too few items are known. `scores` (n_histories, n_items): -inf for what was seen.
-        `is_new` (n_items,): the new items, or those that stand in for them. `share`: see `shares`.
+        `is_new` (n_items,): the new items, or those that stand in for them.
         """
         known, new = scores[:, ~is_new], scores[:, is_new]
         if known.shape[1] < FAIR_TOP:
@@ -64,44 +60,17 @@ class Standing(NamedTuple):
             0.0, -leads[np.minimum(rates * len(leads), len(leads) - 1).astype(int)]
         )
         offsets[-1] = 0.0
-        return cls(offsets, rates, np.full(N_STEPS, share))
+        return cls(offsets, rates)
 
     def offset_for(self, n_new: int) -> float:
         """Return what is added to the bias of new items if there are so many of them.
 
-        >>> rates, shares = np.array([0.001, 0.01, 0.1]), np.full(3, 0.01)
-        >>> standing = Standing(np.array([-9.0, -4, 0]), rates, shares)
+        >>> standing = Standing(np.array([-9.0, -4, 0]), np.array([0.001, 0.01, 0.1]))
         >>> standing.offset_for(1), standing.offset_for(10), standing.offset_for(500)
         (0.0, -4.0, -9.0)
         """
-        allowed = np.flatnonzero(self.rates * n_new <= self.shares * FAIR_TOP * (1 + 1e-6))
+        allowed = np.flatnonzero(self.rates * n_new <= NEW_SHARE * FAIR_TOP * (1 + 1e-6))
         return float(self.offsets[allowed[-1] if len(allowed) else 0])
-
-
-def worth_of_new(scores: FloatArray, is_new: BoolArray, clicked: IntArray) -> float:
-    """Return how often a place is right that features give to an item.
-
-    `scores` (n_clicks, n_items): after what came before each click, -inf for what was seen.
-    `is_new` (n_items,): items that stand in for new ones, as their features place them. `clicked`
-    (n_clicks,): what was clicked.
-    """
-    n_places = min(FAIR_TOP, scores.shape[1])
-    best = np.argpartition(-scores, n_places - 1, axis=1)[:, :n_places]
-    n_right = int(((best == clicked[:, None]) & is_new[best]).sum())
-    return n_right / max(1, int(is_new[best].sum()))
-
-
-def worth_of_known(gains: FloatArray) -> float:
-    """Return how often a place is right that a known item loses first.
-
-    `gains`: 1 / log2(2 + rank) of what was clicked, the rank from 0.
-
-    >>> round(worth_of_known(np.array([1.0, 1 / np.log2(2 + 7), 0.0, 0.0])), 4)
-    0.025
-    """
-    first, end = LAST_PLACES
-    most, least = 1.0 / np.log2(2.0 + np.array(LAST_PLACES))
-    return float(((gains <= most) & (gains > least)).mean()) / (end - first)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,21 +18,15 @@ from groupnoise.clicks.described_items import (
     placed_by_features,
     read_item_features,
 )
-from groupnoise.clicks.evidence import Evidence, evidence_gains
+from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import member_encoders
 from groupnoise.clicks.item_table import ItemRows
-from groupnoise.clicks.like_items import (
-    MORE_SHARE,
-    NEW_SHARE,
-    Standing,
-    worth_of_known,
-    worth_of_new,
-)
+from groupnoise.clicks.like_items import Standing
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.clicks.windows import large_enough, sliding_windows
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback, count_ids
+from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
 from groupnoise.core.checks import check_fraction
 from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
@@ -229,16 +223,13 @@ class UpdatableRecommender(WindowTraining):
             generator,
             strength=strength,
             ask=lambda held: self._before_clicks_on(held, histories, generator),
-            stand=lambda held, told: self._standing_of(held, told, histories, decided, generator),
+            stand=lambda held, told: self._standing_of(held, told, histories),
         )
         self.catalogue_, self.popularity_ = grown, clicks
         self._hold_vectors(placed)
-        standing, is_new = self.feature_map_.standing, clicks == 0
-        if standing is None or not is_new.any():
-            return
-        standing = Standing.of(self._served(histories, is_new), is_new, standing.shares[0])
-        self.feature_map_ = replace(self.feature_map_, standing=standing)
-        if standing is not None:
+        is_new = clicks == 0
+        if is_new.any() and (standing := self._standing(histories, is_new)) is not None:
+            self.feature_map_ = replace(self.feature_map_, standing=standing)
             placed.bias[is_new] += np.float32(standing.offset_for(int(is_new.sum())))
             self._hold_vectors(placed)
 
@@ -252,94 +243,54 @@ class UpdatableRecommender(WindowTraining):
         """
         number = np.full(len(self.catalogue_), -1)
         number[held] = np.arange(len(held))
-        before, clicked = _before_clicks(histories, number, True, MAX_ASKED, generator)
+        clicks = histories.objects if histories.targets is None else histories.targets
+        found = np.flatnonzero(number[clicks] >= 0)
+        found = np.sort(generator.permutation(found)[:MAX_ASKED])
+        before, clicked = [], []
+        for click in found.tolist():
+            row = click
+            end = histories.offsets[click + 1] if histories.targets is not None else click
+            if histories.targets is None:
+                row = int(np.searchsorted(histories.offsets, click, side="right")) - 1
+            earlier = np.asarray(histories.objects[histories.offsets[row] : end])
+            earlier = earlier[number[earlier] < 0]
+            if len(earlier):
+                before.append(earlier)
+                clicked.append(int(number[clicks[click]]))
         if not before:
             return np.zeros((0, self._width()), dtype=np.float32), np.zeros(0, dtype=np.int64)
         mixture = self._queries(Groups.from_lists(before))
         # Of several queries the last click's speaks, where each click is normalised by itself.
-        return mixture.queries[mixture.query_of[mixture.offsets[1:] - 1]], number[clicked]
+        return mixture.queries[mixture.query_of[mixture.offsets[1:] - 1]], np.array(clicked)
 
-    def _standing_of(
-        self,
-        held: IntArray,
-        told: ItemVectors,
-        histories: Groups,
-        decided: Decided | None,
-        generator: np.random.Generator,
-    ) -> Standing | None:
+    def _standing_of(self, held: IntArray, told: ItemVectors, histories: Groups) -> Standing | None:
         """Return how far back new items stand, for which held-out ones stand in.
 
-        `held`: positions of these. `told`: where their features place them. `decided`: has clicks
-        that were held out of a training, by which known items are judged. `generator`: decides
-        which clicks are asked for.
+        `held`: positions of these. `told`: where their features place them.
         """
         own = self.item_vectors()
-        number = np.full(self.n_items_, -1)
-        number[held] = np.arange(len(held))
-        is_new = number >= 0
-        before, clicked = _before_clicks(histories, number, False, self._n_asked(), generator)
-        if not before:
-            return None
+        is_new = np.zeros(self.n_items_, dtype=bool)
+        is_new[held] = True
         placed = ItemVectors(*(part.copy() for part in own))
         for part, moved in zip(placed, told, strict=True):
             part[held] = moved
         self._hold_vectors(placed)
-        scores = self.scores(Groups.from_lists(before))
-        for row, seen in enumerate(before):
-            scores[row, seen[seen != clicked[row]]] = -np.inf  # an item may be clicked again
-        if decided is not None and decided.trial is not None and decided.held is not None:
-            gains = evidence_gains(decided.trial, decided.held.asked)
-        else:  # more than they are worth, for these clicks were learned
-            own_score = np.take_along_axis(scores, clicked[:, None], axis=1)
-            ranks = (scores[:, ~is_new] > own_score).sum(axis=1)[~is_new[clicked]]
-            gains = 1.0 / np.log2(2.0 + ranks)
-        is_worth_it = worth_of_new(scores, is_new, clicked) > worth_of_known(gains)
-        served = self._served(histories, is_new)
+        standing = self._standing(histories, is_new)
         self._hold_vectors(own)
-        return Standing.of(served, is_new, MORE_SHARE if is_worth_it else NEW_SHARE)
+        return standing
 
-    def _served(self, histories: Groups, is_new: BoolArray) -> FloatArray:
-        """Return scores after whole histories without new items, -inf for what was seen."""
-        n_asked = min(len(histories), self._n_asked())
+    def _standing(self, histories: Groups, is_new: BoolArray) -> Standing | None:
+        """Return how far back items stand by their scores after whole histories without them."""
+        n_asked = min(len(histories), MAX_ASKED, max(1, MAX_SCORES // self.n_items_))
         rows = np.linspace(0, len(histories) - 1, n_asked).astype(np.int64)
         found = [np.asarray(histories[row]) for row in rows.tolist()]
         asked = [each[~is_new[each]] for each in found if not is_new[each].all()]
+        if not asked:
+            return None
         scores = self.scores(Groups.from_lists(asked))
         for row, seen in enumerate(asked):
             scores[row, seen] = -np.inf
-        return scores
-
-    def _n_asked(self) -> int:
-        return min(MAX_ASKED, max(1, MAX_SCORES // self.n_items_))
-
-
-def _before_clicks(
-    histories: Groups,
-    number: IntArray,
-    only_held: bool,
-    n_asked: int,
-    generator: np.random.Generator,
-) -> tuple[list[IntArray], IntArray]:
-    """Return what came before some clicks, without held-out items, and what was clicked.
-
-    `number` (n_items,): of held-out items from 0 on, -1 of the others. `only_held`: ask for clicks
-    on them alone. `n_asked`: how many clicks at most, which the generator draws.
-    """
-    clicks = np.asarray(histories.objects if histories.targets is None else histories.targets)
-    found = np.flatnonzero(number[clicks] >= 0) if only_held else np.arange(len(clicks))
-    found = np.sort(generator.permutation(found)[:n_asked])
-    before, clicked = [], []
-    for click in found.tolist():
-        row = click
-        end = histories.offsets[click + 1] if histories.targets is not None else click
-        if histories.targets is None:
-            row = int(np.searchsorted(histories.offsets, click, side="right")) - 1
-        earlier = np.asarray(histories.objects[histories.offsets[row] : end])
-        earlier = earlier[number[earlier] < 0]
-        if len(earlier):
-            before.append(earlier)
-            clicked.append(int(clicks[click]))
-    return before, np.array(clicked, dtype=np.int64)
+        return Standing.of(scores, is_new)
 
 
 def _left(

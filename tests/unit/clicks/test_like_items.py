@@ -18,8 +18,6 @@ from groupnoise.clicks.like_items import (
     PREFIX,
     LikeItems,
     Standing,
-    worth_of_known,
-    worth_of_new,
 )
 from groupnoise.exceptions import ModelFileError
 from groupnoise.recall import open_artifact
@@ -86,7 +84,7 @@ def test_the_fewer_new_items_the_less_they_stand_back():
     generator = np.random.default_rng(0)
     scores, is_new = generator.standard_normal((400, 120)), np.arange(120) >= 100
     scores[:, is_new] += 1.0
-    standing = Standing.of(scores, is_new, 0.01)
+    standing = Standing.of(scores, is_new)
     assert standing is not None
     offsets = [standing.offset_for(n_new) for n_new in (1, 5, 20, 80)]
     assert offsets == sorted(offsets, reverse=True)
@@ -95,21 +93,12 @@ def test_the_fewer_new_items_the_less_they_stand_back():
     moved = scores + np.where(is_new, standing.offset_for(20), 0.0)
     best = np.argsort(-moved, axis=1)[:, :10]
     assert 0.002 < is_new[best].mean() <= 0.0105  # together a hundredth of the places
-    assert Standing.of(scores[:, 95:], is_new[95:], 0.01) is None  # five known items, no best ten
-
-
-def test_places_are_worth_what_is_clicked_in_them():
-    scores = np.tile(np.arange(20.0), (8, 1))
-    is_new = np.arange(20) >= 18
-    clicked = np.array([19, 19, 18, 3, 3, 3, 3, 3])
-    assert worth_of_new(scores, is_new, clicked) == 3 / 16  # two places in each of eight answers
-    assert worth_of_new(scores, np.arange(20) < 2, clicked) == 0.0
-    assert worth_of_known(1.0 / np.log2(2.0 + np.array([0, 4, 5, 14, 15]))) == pytest.approx(0.04)
+    assert Standing.of(scores[:, 95:], is_new[95:]) is None  # five known items, no best ten
 
 
 def test_the_standing_of_new_items_survives_files():
     generator = np.random.default_rng(0)
-    standing = Standing.of(generator.standard_normal((50, 60)), np.arange(60) > 40, 0.03)
+    standing = Standing.of(generator.standard_normal((50, 60)), np.arange(60) > 40)
     weights = np.zeros((1, 5), dtype=np.float32)
     arrays = FeatureMap((), weights, None, standing).to_arrays()
     again = FeatureMap.from_arrays(arrays, 2)
@@ -117,7 +106,7 @@ def test_the_standing_of_new_items_survives_files():
     assert again.standing is not None
     np.testing.assert_allclose(again.standing.offset_for(5), standing.offset_for(5), rtol=1e-6)
     with pytest.raises(ModelFileError, match="standing of new items is empty"):
-        FeatureMap.from_arrays({**arrays, STANDING: np.zeros((3, 0), np.float32)}, 2)
+        FeatureMap.from_arrays({**arrays, STANDING: np.zeros((2, 0), np.float32)}, 2)
 
 
 def test_an_artifact_places_new_items_as_fit_does_and_goes_on_after_a_removal(tmp_path: Path):
