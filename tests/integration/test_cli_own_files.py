@@ -230,3 +230,12 @@ def test_a_log_of_other_items_is_refused_and_one_of_every_item_says_why_it_gets_
     said = command(*words, "--no-exclude-seen")
     assert "4 rows written" in said.out
     assert "got no item" not in said.err
+
+
+def test_a_parameter_of_another_setting_is_refused_before_the_data_is_read(command, tmp_path):
+    (tmp_path / "clicks.csv").write_text("user,item,time\nu1,a,1\nu1,b,2\nu2,,3\n")
+    words = ("fit", "clicks.csv", "-o", "model")
+    assert "line 4" in command(*words, code=2).err  # what reading it says
+    said = command(*words, "-p", "ordinal_smoothing=0.1", code=2)
+    assert "'ordinal_smoothing' is no parameter of max-matching; known: selection" in said.err
+    assert "line 4" not in said.err

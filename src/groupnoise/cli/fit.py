@@ -205,10 +205,15 @@ def fit(
             )
         pairs = []
     made = partial(make_estimator, method, pairs, paper, seed)
+
+    def fits_setting(setting: str) -> None:
+        if method != AUTO_METHOD:
+            check_names(method, pairs, setting)
+
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None or holds_bags(data, options):
             found = (
-                find_data(data, options)
+                find_data(data, options, check=fits_setting)
                 if out_of_core is None
                 else open_bags(data, options, out_of_core)
             )

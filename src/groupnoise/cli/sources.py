@@ -64,13 +64,15 @@ def find_data(
     *,
     expected: Setting[Any] | None = None,
     remembered: dict[str, Any] | None = None,
+    check: Callable[[str], None] | None = None,
     **reader_options: Any,
 ) -> Found:
     """Load a file, a converted folder or a named set.
 
     `name`: what the user gave as DATA. `options`: what the user said about it. `expected`: what a
     file is read as where the user does not say it. `remembered`: how the data of a model was read;
-    what the user says goes first, and what a file does not have is forgotten. `reader_options`:
+    what the user says goes first, and what a file does not have is forgotten. `check`: told the
+    setting of a file before it is read. `reader_options`:
     `feature_names` and `labels_needed` of the reader.
     """
     from groupnoise.io.data_folder import is_data_folder, open_groups
@@ -95,8 +97,12 @@ def find_data(
         if options.setting is not None or path.exists() or is_pattern(name):
             if expected is None:
                 expected, options = _guessed(name, options)
+            if check is not None:
+                check(expected.name)
             return read_file(name, expected, options, remembered=remembered, **reader_options)
         _check_no_options(name, "a set known by name", options)
+        if check is not None:
+            check(find_dataset(name).setting)
         dataset = load_dataset(name, data_dir=options.data_dir)
         return Found(dataset, setting_of(dataset), name, find_dataset(name))
     stored = open_groups(name)

@@ -13,7 +13,8 @@ USUAL_NAMES = {
     ),
     "item": (
         "item", "item_id", "itemid", "iid", "asin", "parent_asin", "product", "product_id",
-        "productid", "movie", "movie_id", "movieid", "article_id", "sku", "items",
+        "productid", "movie", "movie_id", "movieid", "article_id", "sku", "items", "item_ids",
+        "itemids", "item_list",
     ),
     "time": (
         "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
@@ -69,6 +70,11 @@ THINGS = frozenset({
 _ID_ENDING = re.compile(r"_?(id|nr|nummer|number|code|key)$")
 _TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
 """What files of RecBole add to the names of columns."""
+HOW_OFTEN = frozenset({
+    "weight", "count", "counts", "plays", "playcount", "play_count", "listens", "listen_count",
+    "frequency", "quantity", "n_clicks", "num_plays", "views",
+})  # fmt: skip
+"""What columns are called that say how often a user chose an item, which a click does not."""
 NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
 """Parts that one column plays."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)

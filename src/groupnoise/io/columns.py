@@ -13,7 +13,7 @@ import polars as pl
 from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import columns_of_times, looks_dated
-from groupnoise.io.column_names import NAMED_PARTS, is_id, usual_column
+from groupnoise.io.column_names import HOW_OFTEN, NAMED_PARTS, is_id, plain_name, usual_column
 from groupnoise.io.sources import Guesses, Report
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def find_click_columns(
         by_position = _unnamed_click_columns(head)
         if by_position is not None:
             parts = ", ".join(f"{name} is the {part}" for part, name in by_position.items())
-            report(f"the columns have no names; took them by position: {parts}")
+            left = "".join(f", {n} is left out" for n in columns if n not in by_position.values())
+            report(f"the columns have no names; took them by position: {parts}{left}")
             user, item = by_position["user"], by_position["item"]
             time = time or by_position.get("time")
             rating = rating or by_position.get("rating")
@@ -153,6 +154,12 @@ def find_click_columns(
     rating_column = pick_column(
         "rating", rating, columns, origin=origin, report=report, taken=taken
     )
+    for name in columns:
+        if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
+            report(
+                f"left out column {name!r}: every row counts as one click; --rating {name} with "
+                "--min-rating drops rows below a bound"
+            )
     return ClickColumns(user_column, item_column, time_column, rating_column)
 
 
@@ -177,12 +184,16 @@ def are_unnamed_clicks(head: pl.DataFrame) -> bool:
     if columns != [f"column_{i + 1}" for i in range(len(columns))] or not 2 <= len(columns) <= 4:
         return False
     users, items, *others = head.get_columns()
+    if head.width > 2 and looks_dated(items):  # the time stands second
+        items, others = others[0], []
     if head.null_count().sum_horizontal()[0] or any(
         cells.str.contains(r"[\s.]").any() for cells in (users, items)
     ):
         return False
     if users.n_unique() == head.height:
         return False
+    if not others and head.width > 2:
+        return True
     *_, last = others or [items]
     has_times = looks_dated(last)
     if has_times:
@@ -194,7 +205,11 @@ def are_unnamed_clicks(head: pl.DataFrame) -> bool:
 
 
 def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
-    """Name the columns of a log without a header by their number, as Amazon's ratings have them."""
+    """Name the columns of a log without a header by their number.
+
+    As Amazon's ratings have them, or where the second holds dates as sessions of YooChoose do,
+    whose last column is none of these.
+    """
     parts = {
         2: ("user", "item"),
         3: ("user", "item", "rating"),
@@ -202,6 +217,8 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
     }
     if head.width not in parts or head.height == 0:
         return None
+    if head.width > 2 and looks_dated(head.to_series(1)):
+        return dict(zip(("user", "time", "item"), head.columns, strict=False))
     named = dict(zip(parts[head.width], head.columns, strict=True))
     if head.width == 3 and _looks_like_a_timestamp(str(head[0, 2])):
         named["time"] = named.pop("rating")

@@ -28,6 +28,8 @@ BLANKS = " "
 NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "space": BLANKS, "blank": BLANKS, "comma": ","}
 """What people type where a shell makes the character itself awkward."""
 COMMENT_MARKS = ("%", "#")
+MIN_LENGTHS = 3
+"""Different numbers of words in lines that are no rows of a table."""
 N_HEAD_RECORDS = 20
 """Records by which separators are compared."""
 _REMARK = re.compile(r"[%#]+(\s|$)")
@@ -265,7 +267,8 @@ def _explain(document: DelimitedText, error: Exception) -> str:
             if len(cells) > width:
                 better = _better_separator(document)
                 hint = f", or say --separator {better!r}, by which all lines divide alike"
-                hint = hint if better else ""
+                if not better:
+                    hint = _hint_of_histories(document)
                 return (
                     f"{document.path}, line {line}: {len(cells)} cells where the first line has "
                     f"{width}; quote cells that contain {document.separator!r}{hint}."
@@ -274,6 +277,25 @@ def _explain(document: DelimitedText, error: Exception) -> str:
         return f"{document.path} is not well-formed: {reason}."
     reason_line = str(error).split("\n", 1)[0]
     return f"{document.path} is not well-formed ({reason_line})."
+
+
+def _hint_of_histories(document: DelimitedText) -> str:
+    """Return what to do where lines are of so many lengths that each may be a history."""
+    if not holds_histories(document.text.encode()):
+        return ""
+    return "; or, if each line is a user and all items of that user, say --setting rs --format text"
+
+
+def holds_histories(content: bytes) -> bool:
+    r"""Tell whether lines are words apart by blanks, two or more and of several numbers.
+
+    >>> holds_histories(b"u1 a b c\nu2 a b\nu3 a\n"), holds_histories(b"a,b\nc,d\ne,f g\n")
+    (True, False)
+    """
+    lines = [line for line in content.split(b"\n")[:N_HEAD_RECORDS] if line.strip()]
+    lengths = {len(line.split()) for line in lines}
+    is_plain = not any(mark in line for line in lines for mark in (b",", b";", b"|", b'"'))
+    return is_plain and len(lengths) >= MIN_LENGTHS and min(lengths) > 1
 
 
 def _better_separator(document: DelimitedText) -> str | None:

@@ -14,6 +14,7 @@ from groupnoise.io.columns import (
     is_resolved,
     only_other_id,
 )
+from groupnoise.io.delimited import holds_histories
 from groupnoise.io.named_arrays import ARRAY_FORMATS, load_arrays
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, read_content
@@ -93,6 +94,8 @@ def guess_setting(
         content = source.read_bytes(first)
     if not content.strip():
         raise DataError(f"{path} is empty; give a file with at least one row.")
+    if source.format == "text" and holds_histories(content):
+        return Guess("rs", "read as clicks (--setting rs), by its lines of a user and items each")
     head = read_content(first, content, source.format, report=say_nothing).frame
     columns = head.columns
     found = settings_of_columns(columns, given)

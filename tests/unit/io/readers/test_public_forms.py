@@ -171,3 +171,60 @@ def test_items_of_several_words_stay_items(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("user,item\n1,Star Wars\n1,The Matrix\n2,Star Wars\n")
     assert read_clicks(path).item_ids.tolist() == ["Star Wars", "The Matrix"]
+
+
+SESSIONS = [
+    (1, "2014-04-07T10:54:09.868Z", 214536500, "0"),
+    (1, "2014-04-07T10:51:09.277Z", 214536502, "S"),
+    (2, "2014-04-07T13:56:37.614Z", 214662742, "0"),
+    (2, "2014-04-07T13:57:19.373Z", 214536502, "7"),
+]
+"""Session, time, item and category, as YooChoose has them."""
+
+
+@pytest.mark.parametrize("n_columns", [3, 4])
+def test_times_may_stand_second_in_rows_without_names(tmp_path, n_columns):
+    path = tmp_path / "yoochoose-clicks.dat"
+    rows = [",".join(map(str, row[:n_columns])) for row in SESSIONS]
+    path.write_text("\n".join(rows) + "\n")
+    said = []
+    assert guess_setting(str(path))[0] == "rs"
+    for found in (read_clicks(path, report=said.append), convert_clicks(path, tmp_path / "out")):
+        clicked = [found.item_ids[history].tolist() for history in found.histories]
+        assert clicked == [[214536502, 214536500], [214662742, 214536502]]
+    assert any("column_2 is the time, column_3 is the item" in each for each in said)
+    assert any("column_4 is left out" in each for each in said) == (n_columns == 4)
+
+
+@pytest.mark.parametrize("mark", [",", " "])
+def test_sessions_with_their_items_in_a_cell(tmp_path, mark):
+    path = tmp_path / "sessions.csv"
+    cells = [mark.join(each) for each in (("a", "b", "c"), ("b", "a"))]
+    path.write_text(f'SessionId,ItemIds\ns1,"{cells[0]}"\ns2,"{cells[1]}"\n')
+    assert guess_setting(str(path))[0] == "rs"
+    found = read_clicks(path)
+    clicked = [found.item_ids[history].tolist() for history in found.histories]
+    assert clicked == [["a", "b", "c"], ["b", "a"]]
+
+
+def test_how_often_an_artist_was_heard_is_said_to_be_left_out(tmp_path):
+    path = tmp_path / "user_artists.dat"
+    path.write_text("userID\tartistID\tweight\n2\t51\t13883\n2\t52\t11690\n3\t51\t2\n")
+    said = []
+    assert read_clicks(path, report=said.append).histories.n_objects == 3
+    assert any("left out column 'weight': every row counts as one click" in each for each in said)
+    said.clear()
+    read_clicks(path, rating="weight", min_rating=10, report=said.append)
+    assert not any("left out" in each for each in said)
+
+
+def test_histories_of_several_lengths_are_seen_or_told_of(tmp_path):
+    text = "u1\ta\tb\tc\nu2\ta\tb\nu3\ta\tb\tc\td\n"
+    for name in ("log.txt", "log.dat", "log"):
+        (tmp_path / name).write_text(text.replace("\t", " ") if name == "log" else text)
+        assert guess_setting(str(tmp_path / name))[0] == "rs"
+        assert read_clicks(tmp_path / name).histories.sizes.tolist() == [3, 2, 4]
+    (tmp_path / "log.tsv").write_text(text)
+    with pytest.raises(DataError, match=r"if each line is a user and .*--setting rs --format text"):
+        read_clicks(tmp_path / "log.tsv")
+    assert read_clicks(tmp_path / "log.tsv", format="text").histories.sizes.tolist() == [3, 2, 4]
