@@ -162,10 +162,11 @@ def test_users_are_named_by_their_own_ids_and_bots_are_told_of(groupnoise, tmp_p
         csv.writer(stream).writerows([("user", "item", "time"), *rows])
     code, said, _ = groupnoise(
         "audit", "log.csv", "--setting", "rs", "--folds", "2", "-p", "max_epochs=1", "-p", "dim=4",
-        "-o", "out", "-q",
+        "-o", "out", "-q", "--clean", "clean.csv",
     )  # fmt: skip
     assert code == 0
     assert "1  Users that look like bots or repeat-clickers" in said
+    assert "it keeps the clicks of 1 user that looks like a bot; --drop-users drops them" in said
     assert "robot: 400 clicks (usual:" in said
     (robot,) = read_csv(tmp_path / "out/lists/suspicious_user.csv")
     assert (robot["source"], robot["in_a_minute"]) == ("robot", "60")

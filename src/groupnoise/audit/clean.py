@@ -15,7 +15,7 @@ from groupnoise.audit.issues import GroupIssues
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.answer_files import write_columns
 from groupnoise.io.datasets import (
     BagDataset,
@@ -35,7 +35,7 @@ MUCH = 0.2
 """Share of the data beyond which an audit that drops it is to be doubted."""
 
 
-def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
+def cleaned_copy(dataset: Any, issues: GroupIssues, *, drop_users: bool = False) -> Any:
     """Return a data set without what its audit found wrong.
 
     Bags lose labels that look wrong, and go where none is left or one seems to be missing. Rows
@@ -48,12 +48,18 @@ def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
         What was audited.
     issues : GroupIssues
         What `find_group_issues` returned for it.
+    drop_users : bool, default=False
+        Whether users that look like bots or repeat-clickers go with all of their clicks.
 
     Returns
     -------
     BagDataset, PartialLabelDataset or ClickDataset
         A new data set; `groupnoise.io.write_groups` writes it to a folder.
     """
+    if drop_users:
+        if issues.setting != "rs":
+            raise ParameterError("drop_users (--drop-users) is for click histories.")
+        return clean_clicks(dataset, issues, drop_users=True)
     cleaned: Any = setting_of(dataset).clean(dataset, issues)
     return cleaned
 
@@ -83,11 +89,15 @@ def clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> Parti
     return subset_rows(replace(dataset, candidates=candidates), _some_left(kept))
 
 
-def clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
-    """Return histories without stray clicks."""
+def clean_clicks(
+    dataset: ClickDataset, issues: GroupIssues, *, drop_users: bool = False
+) -> ClickDataset:
+    """Return histories without stray clicks, and without users that look like bots if asked to."""
     _check_same_data(issues, dataset.histories.n_objects)
     kept = np.ones(dataset.histories.n_objects, dtype=bool)
     kept[issues.ranked("stray_click")] = False
+    if drop_users and issues.users:
+        kept &= ~np.isin(dataset.histories.group_of_object, issues.users["source"])
     sizes = np.add.reduceat(kept, dataset.histories.offsets[:-1], dtype=np.int64)
     users = np.flatnonzero(_some_left(sizes > 0))
     offsets = np.concatenate([[0], np.cumsum(sizes[users])])
@@ -99,7 +109,7 @@ def clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
         source_rows=None if dataset.source_rows is None else dataset.source_rows[kept],
         timestamps=None if dataset.timestamps is None else dataset.timestamps[kept],
         # Places and counts in the notes are those of the log as it was.
-        notes={"stray_clicks_dropped": int((~kept).sum())},
+        notes={"clicks_dropped": int((~kept).sum())},
     )
 
 

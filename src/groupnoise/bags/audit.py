@@ -170,11 +170,11 @@ def with_none(labels: BoolArray) -> BoolArray:
 def suspicions(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatArray:
     """Return how much each label of each bag looks wrong; more than a half is suspected.
 
-    Half is where a bag speaks as loud for what it should carry instead as most held-out bags that
-    carry it (`USUAL` of them), or beyond its frequency by `CLEAR`; and no less than `LEAST`. Where
-    no bag has several labels that is another label, or none; elsewhere that it lacks the one it
-    has. Where a model speaks louder for the labels of these bags than for those of held-out ones it
-    was trained on them, and that much is added.
+    Half is where a bag is likelier of another label, or of none, than of its own by as much as most
+    held-out bags that carry that one (`USUAL` of them), or beyond their frequencies by `CLEAR`; and
+    by no less than `LEAST`. Where bags have several labels, lacking the label takes the place of
+    another. Where a model speaks louder for the labels of these bags than for those of held-out
+    ones it was trained on them, and that much is added.
 
     `odds`, `labels` (n_bags, n_classes + 1): of the bags judged. `held`: of held-out bags.
     """
@@ -184,24 +184,40 @@ def suspicions(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatA
             more = np.median(odds[mine, column]) - np.median(held.odds[theirs, column])
             learned[column] = max(0.0, float(more))
     if (held.labels.sum(axis=1) == 1).all() and (labels.sum(axis=1) == 1).all():
-        beyond = odds - _bounds(held.odds, held.labels)
-        order = np.argsort(beyond, axis=1)
-        rival = np.where(order[:, -1:] == np.arange(odds.shape[1]), order[:, -2:-1], order[:, -1:])
-        against = np.take_along_axis(beyond, rival, axis=1)
+        against = _against_in_favour_of_another(odds, held)
     else:
-        against = -odds - _bounds(-held.odds, ~held.labels)
+        against = -odds - np.diagonal(_bounds(-held.odds, ~held.labels, held.labels))
     result: FloatArray = 0.5 + 0.5 * np.tanh(0.5 * (against + learned))
     return result
 
 
-def _bounds(odds: FloatArray, labels: BoolArray) -> FloatArray:
-    """Return from which log odds on a bag looks like those that carry each label."""
-    found = np.full(odds.shape[1], np.inf)  # what no bag has, none looks like
-    for column in np.flatnonzero(labels.any(axis=0)):
-        carries = labels[:, column]
-        usual = float(np.quantile(odds[carries, column], USUAL))
-        frequent = float(np.log((1.0 + carries.sum()) / (1.0 + (~carries).sum())))
-        found[column] = max(LEAST, min(usual, CLEAR + max(0.0, frequent)))
+def _against_in_favour_of_another(odds: FloatArray, held: HeldOutOdds) -> FloatArray:
+    """Return how far beyond their bounds other labels, or none, are likelier than each label."""
+    log_p, known = (-np.logaddexp(0.0, -each) for each in (odds, held.odds))
+    occurs = held.labels.any(axis=0)
+    others = ~np.eye(odds.shape[1], dtype=bool) & occurs
+    rivals = [known[:, each].max(axis=1, initial=-MAX_ODDS) for each in others]
+    bounds = _bounds(known - np.stack(rivals, axis=1), held.labels, held.labels)
+    np.fill_diagonal(bounds, np.inf)
+    against = [
+        (log_p - bound).max(axis=1) - own for bound, own in zip(bounds.T, log_p.T, strict=True)
+    ]
+    return np.stack(against, axis=1)
+
+
+def _bounds(margins: FloatArray, labels: BoolArray, instead: BoolArray) -> FloatArray:
+    """Return from which margin on a bag looks like those of a label, and not of another.
+
+    `margins` (n_bags, n_labels): by how much each label leads, on a log scale. `labels`: who
+    carries them. `instead`: who carries those in place of which they would be.
+    """
+    n_own, n_other = labels.sum(axis=0), instead.sum(axis=0)
+    frequent = np.maximum(0.0, np.log((1.0 + n_own[:, None]) / (1.0 + n_other)))
+    usual = np.full(len(n_own), np.inf)
+    for column in np.flatnonzero(n_own):
+        usual[column] = np.quantile(margins[labels[:, column], column], USUAL)
+    found: FloatArray = np.maximum(LEAST, np.minimum(usual[:, None], CLEAR + frequent))
+    found[n_own == 0] = np.inf  # what no bag has, none looks like
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, counted_bars, reads_data
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ def audit(
             "the form of DATA, such as clean.csv."
         ),
     ] = None,
+    drop_users: Annotated[
+        bool,
+        typer.Option(
+            "--drop-users",
+            help="rs: leave users that look like bots or repeat-clickers out of the cleaned copy.",
+        ),
+    ] = False,
     table_format: Annotated[
         str, typer.Option("--tables", help="Form of the tables: csv, parquet or json.")
     ] = "csv",
@@ -106,6 +114,8 @@ def audit(
         found = find_data(data, options)
         estimator = _template(found, param or [], seed)
     dataset = found.dataset
+    if drop_users and (clean is None or found.setting.name != "rs"):
+        raise ParameterError("--drop-users is for the cleaned copy (--clean) of a click log.")
     attachments = _attachments(found, images or [], text, items)
     with counted_bars(("fitting", "judging"), quiet) as show:
         issues = find_group_issues(
@@ -124,10 +134,17 @@ def audit(
             command=spell_command(sys.argv[1:]),
         )
     if clean is not None:
-        told, is_much = _write_clean(clean, found, issues, overwrite)
+        told, is_much = _write_clean(clean, found, issues, overwrite, drop_users)
     _show(issues, how, output, is_again)
     if clean is not None:
         typer.echo(f"the cleaned copy is in {clean}; it lacks {told}")
+        if issues.users and len(issues.users["source"]) and not drop_users:
+            n_users = len(issues.users["source"])
+            alike = "looks like a bot" if n_users == 1 else "look like bots"
+            typer.echo(
+                f"it keeps the clicks of {counted(n_users, 'users')} that {alike}; --drop-users "
+                "drops them"
+            )
         if is_much:
             typer.echo(
                 "warning: that is a lot; look at report.html before you train on the copy, or "
@@ -175,7 +192,7 @@ def _attachments(
 
 
 def _write_clean(
-    path: Path, found: Found, issues: GroupIssues, overwrite: bool
+    path: Path, found: Found, issues: GroupIssues, overwrite: bool, drop_users: bool
 ) -> tuple[str, bool]:
     """Write the cleaned copy: a folder, or a file in the form of the input.
 
@@ -191,7 +208,7 @@ def _write_clean(
     from groupnoise.io.data_folder import write_groups
     from groupnoise.io.delimited import BLANKS, read_separator
 
-    cleaned = cleaned_copy(found.dataset, issues)
+    cleaned = cleaned_copy(found.dataset, issues, drop_users=drop_users)
     about = about_cleaned(found.dataset, cleaned)
     if path.suffix not in FORMS:
         write_groups(path, cleaned, overwrite=overwrite)

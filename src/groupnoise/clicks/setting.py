@@ -51,8 +51,9 @@ class ClickSetting(Setting[ClickDataset]):
     answers_rows = False
     held_out_words = "the last click of {} held out"
     column_options = ("user", "item", "time", "rating", "min_rating", "date_order")
-    # Linear evidence is scaled to rank; as a probability it gives most to the click itself.
-    audit_parameters: ClassVar[dict[str, Any]] = {"linear": None}
+    # Linear evidence is scaled to rank; as a probability it gives most to the click itself. Pairs
+    # of clicks are judged, of which vectors of items tell as much as networks that take far longer.
+    audit_parameters: ClassVar[dict[str, Any]] = {"linear": None, "encoder": None}
     judged_by_protocol = True
     models = ("recommend",)
 

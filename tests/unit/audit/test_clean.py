@@ -1,5 +1,7 @@
 """Cleaned copies: less noise, nothing made up, and readable again."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,7 +11,7 @@ from groupnoise.audit.clean import about_cleaned, write_cleaned_table
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import open_groups, write_groups
 from groupnoise.io.tables import read_table
 
@@ -63,7 +65,19 @@ def test_histories_lose_stray_clicks_and_users_with_nothing_left():
     assert not clean.is_stray.any()
     kept = shop.histories[1][~shop.is_stray[shop.histories.group_of_object == 1]]
     assert clean.histories[0].tolist() == kept.tolist()
-    assert clean.notes["stray_clicks_dropped"] == (noise > 0.5).sum()
+    assert clean.notes["clicks_dropped"] == (noise > 0.5).sum()
+
+
+def test_users_that_look_like_bots_go_only_when_asked_to():
+    shop = make_shop(5, 40, random_state=0)
+    calm = found("rs", {}, {"noise": np.zeros(shop.histories.n_objects)})
+    issues = replace(calm, users={"source": np.array([1, 3]), "excess": np.ones(2)})
+    assert cleaned_copy(shop, issues).user_ids.tolist() == [0, 1, 2, 3, 4]
+    clean = cleaned_copy(shop, issues, drop_users=True)
+    assert clean.user_ids.tolist() == [0, 2, 4]
+    assert clean.histories[1].tolist() == shop.histories[2].tolist()
+    with pytest.raises(ParameterError, match="is for click histories"):
+        cleaned_copy(load_digit_bags(4, random_state=0), found("mil", {}, {}), drop_users=True)
 
 
 def test_issues_of_other_data_and_data_without_a_good_group_are_refused():
