@@ -126,7 +126,7 @@ def answered_columns(fitted: Any, proba: FloatArray) -> IntArray:
 
 
 def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str, ...]:
-    """Say in how many bags labels of instances and of the bag differ, and why; often nowhere.
+    """Say from when on an instance is called positive, and where labels of bags differ from that.
 
     `fitted`: ours; of baselines, and where every instance must have a label of bags, nothing is
     said. `answered`: the column answered of each instance.
@@ -144,15 +144,16 @@ def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[
         int(each[:, named].any(axis=1).sum())
         for each in (shown[:, :-1] & ~present, present & ~shown[:, :-1])
     )
-    label = "by a label"
+    label, notes = "by a label", []
     why = "instances are given their likeliest label, bags those that are likelier than not"
     if ensemble.is_binary:
         label = str(fitted.classes_[named[0]])
-        why = (
-            f"an instance is called so from a probability of {ensemble.threshold:.2f} on, for such "
-            "ones are rare, a bag from 0.50 on"
+        why = "a bag is called so from 0.5 on"
+        notes.append(
+            f"an instance is called {label} from a probability of {ensemble.threshold:.2g} on: "
+            "such ones are rare, and `fit` chose it for balanced accuracy, to find most of them at "
+            "the price of more false alarms; the probabilities let you choose another"
         )
-    notes = []
     if beyond:
         notes.append(
             f"in {beyond} of {n_bags} bags an instance is called {label} and its bag is not: "

@@ -53,7 +53,9 @@ def predict(
     Rows need no labels. Where they come with candidate labels, the best of these is told too.
     Ids of the rows, or words that are all different, are written beside the answers. An instance
     is judged within its bag; it is "background" where that is likelier than every class, and
-    probabilities of classes and background sum to one.
+    probabilities of classes and background sum to one. Of positive and negative bags an instance
+    is called positive from a probability on that `fit` chose for balanced accuracy and that is
+    printed: often far below a half, for positive instances are rare.
     """
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.answer_files import check_format, write_columns

@@ -9,7 +9,7 @@ from tests import reference
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.bag_odds import at_most_of_bag
 from groupnoise.bags.ensemble import MAX_BAG_SHARE
-from groupnoise.bags.object_answers import answer_objects, best_objects
+from groupnoise.bags.object_answers import answer_objects, best_objects, where_labels_differ
 from groupnoise.cli import main
 from groupnoise.core.class_metrics import calibration_metrics, label_set_metrics
 from groupnoise.io.datasets import BagDataset
@@ -125,6 +125,9 @@ def test_rare_positive_instances_are_told_by_probabilities_that_agree_with_their
     assert 0.05 < threshold < 0.5
     np.testing.assert_array_equal(model.predict(held_out) == 1, proba[:, 1] > threshold)
     called = model.predict(held_out).astype(bool)
+    first, *_ = where_labels_differ(model, Groups.from_array(held_out), called.astype(int))
+    assert first.startswith(f"an instance is called 1 from a probability of {threshold:.2g} on")
+    assert "balanced accuracy" in first
     assert called[positive].mean() > 0.7
     assert (~called)[~positive].mean() > 0.85
 
