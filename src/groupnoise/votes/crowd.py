@@ -18,7 +18,9 @@ from groupnoise.votes.ballots import Votes
 from groupnoise.votes.classifiers import Fit, KeptAnswers, out_of_fold, trainings
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
+    SHARED_ACCURACY,
     DawidSkene,
+    coins,
     softmax,
     vote_likelihoods,
     vote_posterior,
@@ -28,6 +30,7 @@ from groupnoise.votes.features import (
     N_NEIGHBOURS,
     heed_neighbours,
     nearest_voted,
+    single_vote_accuracy,
 )
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
@@ -117,7 +120,8 @@ def believe(
     if truth is not None:
         is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
-        neighbours = nearest_voted(features, is_taught, N_NEIGHBOURS)
+        nearest = nearest_voted(features, is_taught, 2 * N_NEIGHBOURS)
+        neighbours = nearest[:, :N_NEIGHBOURS]
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
         done, total = count(1), n_rounds * n_folds * len(fits)
 
@@ -142,7 +146,7 @@ def believe(
                 for each in fits
             ]
             frequency = belief[is_taught].mean(axis=0)
-            likelihood = log_vote_likelihood(votes, model)
+            likelihood = log_vote_likelihood(votes, None if model is None else model.confusion_)
             # A true label rules all others out, for the classifier as for the annotators.
             known = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
             likelihood = np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2))
@@ -180,8 +184,16 @@ def believe(
     cooled = softmax(logs / temperature)
     is_single = votes.counts == 1
     if predicted is not None and is_single.any():
-        own = single_vote_temperature(votes, model, predicted, belief)
-        cooled[is_single] = softmax(logs[is_single] / np.sqrt(temperature * own))
+        confusion = model.confusion_
+        is_checked = votes.counts > 1 if truth is None else (votes.counts > 1) | (truth >= 0)
+        if is_checked.sum() < MIN_ROWS:  # nothing but similar rows tells how good votes are
+            shares = votes.first_choices().shares()
+            accuracy = single_vote_accuracy(shares, nearest, is_single, SHARED_ACCURACY)
+            confusion = np.broadcast_to(coins(accuracy, votes.n_classes), confusion.shape)
+        own = single_vote_temperature(votes, confusion, predicted, belief)
+        if is_checked.sum() >= MIN_ROWS:
+            own = float(np.sqrt(temperature * own))
+        cooled[is_single] = softmax(logs[is_single] / own)
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
     return Belief(
@@ -211,7 +223,7 @@ def heed_confidences(votes: Votes, truth: IntArray | None) -> Votes:
         scale = weights.sum(axis=1, keepdims=True)
         each = replace(votes, weights=weights / scale)
         model = DawidSkene(max_iterations=30).fit(each, truth=truth)
-        logits = np.log(model.class_prior_) + log_vote_likelihood(each, model)
+        logits = np.log(model.class_prior_) + log_vote_likelihood(each, model.confusion_)
         offered.append(each)
         scores.append(float(np.logaddexp.reduce(logits, axis=1).sum() + np.log(scale).sum()))
     return offered[int(np.argmax(scores))]
@@ -282,14 +294,17 @@ def likeliest(
     return found[int(np.argmax(scores))]
 
 
-def log_vote_likelihood(votes: Votes, model: DawidSkene | None) -> FloatArray:
-    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes)."""
-    if model is None:
+def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArray:
+    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes).
+
+    `confusion` (n_annotators, n_classes, n_classes): of each annotator; None for candidate labels.
+    """
+    if confusion is None:
         shares = votes.shares()
         shares[votes.counts == 0] = 1.0
         return np.log(np.maximum(shares, MIN_PROBABILITY**2))
     total = np.zeros((votes.n_rows, votes.n_classes))
-    np.add.at(total, votes.rows, np.log(vote_likelihoods(votes, model.confusion_)))
+    np.add.at(total, votes.rows, np.log(vote_likelihoods(votes, confusion)))
     return total
 
 
@@ -320,7 +335,7 @@ def calibrate_by_votes(
 
 
 def single_vote_temperature(
-    votes: Votes, model: DawidSkene, predicted: FloatArray, belief: FloatArray
+    votes: Votes, confusion: FloatArray, predicted: FloatArray, belief: FloatArray
 ) -> float:
     """Return the temperature at which rows with one vote are as sure as the votes bear out.
 
@@ -329,11 +344,12 @@ def single_vote_temperature(
     then a single vote wins over features that know better; so answers stay, and only how often
     they are expected to be right is taken over.
 
+    `confusion` (n_annotators, n_classes, n_classes): of each annotator.
     `predicted` (n_rows, n_classes): p(label | features), neighbours heeded. `belief` (n_rows,
     n_classes): p(label | votes, features) as it follows from these.
     """
     is_voted, is_single = votes.counts > 0, votes.counts == 1
-    likelihood = log_vote_likelihood(votes, model)
+    likelihood = log_vote_likelihood(votes, confusion)
     frequency = belief[is_voted].mean(axis=0)
     calm, _ = calibrate_by_votes(predicted, likelihood, frequency, is_voted)
     calm = softmax(np.log(np.maximum(calm[is_single], MIN_PROBABILITY)) + likelihood[is_single])

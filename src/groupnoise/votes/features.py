@@ -27,6 +27,8 @@ N_NEIGHBOURS = 5
 """Similar rows that are heeded."""
 FLOOR = 0.02
 """Added to what neighbours say, so that they cannot rule a label out."""
+SUPPOSED_ROWS = 50.0
+"""Rows that what is supposed of single votes is worth beside what neighbours tell of them."""
 EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 """How far neighbours may be heeded; 0 is not at all."""
 
@@ -199,6 +201,41 @@ def has_unit_rows(features: FloatArray) -> bool:
     """
     lengths = np.linalg.norm(features, axis=1)
     return bool(np.allclose(lengths[lengths > 0], 1.0, atol=1e-3))
+
+
+def single_vote_accuracy(
+    shares: FloatArray, nearest: IntArray, is_single: BoolArray, supposed: float
+) -> float:
+    """Return how often single votes are right, as far as similar rows can tell.
+
+    Every second neighbour of a row and the others are two more witnesses of it; no vote is in both.
+    If all three err independently, the two halves tell by agreeing how often each is right, and by
+    agreeing with the votes how often these are. Halves that err together make votes look worse than
+    they are, the more the less they know: so what is supposed counts as well, and the two halves
+    count as many rows as they agree on beyond chance and luck.
+
+    `shares` (n_rows, n_classes): what was said first of each row. `nearest` (n_rows, n_neighbours):
+    other rows with votes. `is_single`: rows with one vote. `supposed`: how often votes are right
+    before any was seen.
+    """
+    witnesses = []
+    for half in (nearest[:, 0::2], nearest[:, 1::2]):
+        said = np.zeros_like(shares)
+        for place, column in enumerate(half.T):
+            said += (1.0 - 1e-3 * place) * shares[column]  # of equally many the nearest decide
+        witnesses.append(said[is_single].argmax(axis=1))
+    own = shares[is_single].argmax(axis=1)
+    chance = float((shares[is_single].mean(axis=0) ** 2).sum())
+
+    def beyond_chance(agreement: FloatArray) -> float:
+        return max((float(agreement.mean()) - chance) / max(1.0 - chance, 1e-12), 1e-3)
+
+    halves = beyond_chance(witnesses[0] == witnesses[1])
+    votes = beyond_chance(np.stack(witnesses) == own)
+    told = chance + (1.0 - chance) * min(votes / halves**0.5, 1.0)
+    by_luck = (chance / max((1.0 - chance) * is_single.sum(), 1e-12)) ** 0.5  # one deviation
+    n_told = max(halves - by_luck, 0.0) * is_single.sum()
+    return float((n_told * told + SUPPOSED_ROWS * supposed) / (n_told + SUPPOSED_ROWS))
 
 
 def heed_neighbours(

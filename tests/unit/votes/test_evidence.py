@@ -18,7 +18,12 @@ from groupnoise.votes.crowd import (
     single_vote_temperature,
 )
 from groupnoise.votes.dawid_skene import softmax, vote_posterior
-from groupnoise.votes.features import embedded, heed_neighbours, nearest_voted
+from groupnoise.votes.features import (
+    embedded,
+    heed_neighbours,
+    nearest_voted,
+    single_vote_accuracy,
+)
 from groupnoise.votes.slips import without_habits
 from reference import smoothed_confusions
 
@@ -271,12 +276,34 @@ def test_rows_with_a_single_vote_have_a_temperature_of_their_own():
     model = DawidSkene().fit(votes, prior=predicted)
     model.confusion_ = np.array([[[0.95, 0.05], [0.05, 0.95]]])
     sharp = vote_posterior(votes, model.confusion_, np.log(predicted))
-    temperature = single_vote_temperature(votes, model, predicted, sharp)
+    temperature = single_vote_temperature(votes, model.confusion_, predicted, sharp)
     calm = softmax(np.log(sharp) / temperature)
     assert temperature > 1.5
     assert (calm.argmax(axis=1) == sharp.argmax(axis=1)).all()
     assert sharp.max(axis=1).mean() > 0.99
     assert 0.7 < calm.max(axis=1).mean() < 0.85
+
+
+@pytest.mark.parametrize("accuracy", [0.6, 0.75, 0.9])
+def test_halves_of_the_neighbours_tell_how_often_single_votes_are_right(accuracy):
+    generator = np.random.default_rng(0)
+    truth = generator.integers(5, size=600)
+    wrong = (truth + generator.integers(1, 5, size=600)) % 5
+    shares = np.eye(5)[np.where(generator.random(600) < accuracy, truth, wrong)]
+    everybody = np.ones(600, dtype=bool)
+    points = 8.0 * np.eye(5)[truth] + generator.normal(size=(600, 5))
+    told = single_vote_accuracy(shares, nearest_voted(points, everybody, 10), everybody, 0.7)
+    assert abs(told - accuracy) < 0.06
+    # Features that know nothing leave what is supposed.
+    noise = nearest_voted(generator.normal(size=(600, 5)), everybody, 10)
+    assert abs(single_vote_accuracy(shares, noise, everybody, 0.7) - 0.7) < 0.1
+
+
+@pytest.mark.parametrize("spread", [4.0, 8.0])
+def test_single_votes_beside_weak_features_are_hardly_surer_than_right(spread):
+    table, truth, _ = rows_with_single_votes(spread, (0.6, 0.65, 0.6))
+    found = resolve(table)
+    assert np.mean(found.columns["probability"]) - right(found, truth) < 0.05
 
 
 def test_held_out_likelihoods_come_from_confusions_of_other_rows():
