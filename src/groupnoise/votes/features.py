@@ -184,6 +184,9 @@ def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int)
     unit = normalize(
         features if has_unit_rows(features) else Scaler("standard").fit(features)(features)
     )
+    is_empty = ~unit.any(axis=1)
+    if is_empty.any():  # such as rows without text: like each other, and like no row that has any
+        unit = np.column_stack([unit, is_empty])
     rows = np.flatnonzero(has_votes)
     n_asked = min(n_neighbours + 1, len(rows))
     found = rows[NearestNeighbors(n_neighbors=n_asked).fit(unit[rows]).kneighbors(unit)[1]]

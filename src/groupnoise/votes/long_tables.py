@@ -91,7 +91,9 @@ def votes_beside(
     And where each vote stands.
     """
     votes = read_table(source, report=report)
-    parts = vote_columns(votes, row, annotator, label, confidence, report)
+    parts = vote_columns(
+        votes, row, annotator, label, confidence, report, beside=table.frame.columns
+    )
     if id is not None:
         key = match_columns("id", id, table.frame.columns, table.origin)[0]
     else:
@@ -173,8 +175,13 @@ def vote_columns(
     label: str | None,
     confidence: str | None,
     report: Report,
+    *,
+    beside: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Return the column of each part of a vote, guessed by its name where none was given."""
+    """Return the column of each part of a vote, guessed by its name where none was given.
+
+    `beside`: columns of the table of the rows; the only one that the votes have too names rows.
+    """
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     columns = table.frame.columns
     parts: dict[str, str] = {}
@@ -185,7 +192,8 @@ def vote_columns(
         free = [column for column in columns if column not in parts.values()]
         found = first_named(free, LONG_NAMES[part])
         if found is None and part == "row":
-            found = _only_id(table, free)
+            shared = [column for column in free if column in beside]
+            found = _only_id(table, free) or (shared[0] if len(shared) == 1 else None)
         if found is not None:
             parts[part] = found
             report(f"took column {found!r} as the {part} of a vote")

@@ -10,7 +10,7 @@ import polars as pl
 from groupnoise.core.misspelt_labels import OWN_LABEL
 from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.feature_columns import column_of_names
-from groupnoise.io.memberships import labels_to_look_at
+from groupnoise.io.memberships import labels_to_look_at, quoted
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
@@ -23,6 +23,8 @@ STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
 HEARD = "counts as that; correct it, or list all labels with --labels"
 """What becomes of a vote that looks misspelt."""
+MAX_OWN = 5
+"""Labels of somebody who shares none with others that are named at most."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
 
@@ -130,6 +132,16 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
                 f"annotator {name!r} said {always} in all of {len(mine)} votes, which tells "
                 "nothing about the rows"
             )
+        elif len(mine) >= STUCK_VOTES:
+            own = mine.any(axis=0)
+            others = votes.named_labels()[votes.annotators != number].any(axis=0)
+            if others.any() and not (own & others).any():
+                labels = quoted([votes.class_names[k] for k in np.flatnonzero(own)[:MAX_OWN]])
+                more = ", ..." * bool(own.sum() > MAX_OWN)
+                said.append(
+                    f"annotator {name!r} names no label that anybody else names, but {labels}{more}"
+                    "; where they mean the same, write them alike"
+                )
     return said
 
 

@@ -284,6 +284,16 @@ def test_rows_with_a_single_vote_have_a_temperature_of_their_own():
     assert 0.7 < calm.max(axis=1).mean() < 0.85
 
 
+def test_rows_without_text_are_near_each_other_and_no_other_row():
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(40, 30))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points[:10] = 0.0
+    nearest = nearest_voted(points, np.ones(40, dtype=bool), 5)
+    assert (nearest[:10] < 10).all()
+    assert (nearest[10:] >= 10).all()
+
+
 @pytest.mark.parametrize("accuracy", [0.6, 0.75, 0.9])
 def test_halves_of_the_neighbours_tell_how_often_single_votes_are_right(accuracy):
     generator = np.random.default_rng(0)

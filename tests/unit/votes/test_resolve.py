@@ -326,6 +326,31 @@ def test_misspelt_votes_of_a_second_table_are_named_where_they_stand(tmp_path):
         resolve(**given, labels=["sport", "culture"])
 
 
+def test_the_only_column_that_votes_and_rows_share_names_the_rows(tmp_path):
+    said = ["Lob", "Frage"] * 5
+    rows = pd.DataFrame({"Ticket-Nr": [f"T{k}" for k in range(10)], "Text": "a b c d".split()[0]})
+    votes = pd.DataFrame(
+        [(f"T{k}", who, label) for k, label in enumerate(said) for who in ("ann", "ben")],
+        columns=["Ticket-Nr", "Person", "Urteil"],
+    )
+    found = resolve(rows, votes=votes, annotator="Person", label="Urteil")
+    assert found.columns["label"] == said
+    assert "took column 'Ticket-Nr' as the row of a vote" in found.notes
+
+
+def test_an_annotator_who_uses_other_words_than_all_others_is_pointed_out():
+    said = ["Lob", "Frage"] * 10
+    words = {"Lob": "praise", "Frage": "question"}
+    frame = pd.DataFrame({"ann": said, "ben": said, "carl": [words[label] for label in said]})
+    notes = resolve(frame, annotators="*").notes
+    assert (
+        "annotator 'carl' names no label that anybody else names, but 'praise' and 'question'; "
+        "where they mean the same, write them alike"
+    ) in notes
+    frame.loc[0, "carl"] = "Lob"
+    assert not any("anybody else names" in note for note in resolve(frame, annotators="*").notes)
+
+
 def test_all_labels_outside_the_list_are_told():
     frame = pd.DataFrame({"ann_1": [*"xabcdef"], "ann_2": [*"xyyyyyy"]})
     told = (
