@@ -120,7 +120,8 @@ def believe(
     if truth is not None:
         is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
-        nearest = nearest_voted(features, is_taught, 2 * N_NEIGHBOURS)
+        n_asked = N_NEIGHBOURS if is_candidates else 2 * N_NEIGHBOURS  # two halves judge votes
+        nearest = nearest_voted(features, is_taught, n_asked)
         neighbours = nearest[:, :N_NEIGHBOURS]
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
         done, total = count(1), n_rounds * n_folds * len(fits)
