@@ -168,11 +168,6 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
 
         Every parameter stands beside the paper's in docs/paper_settings.md.
 
-        Parameters
-        ----------
-        **overrides : object
-            Parameters that shall differ.
-
         Returns
         -------
         MaxMatchingMILClassifier

@@ -99,12 +99,13 @@ def _with_default(entry: str, default: Any) -> str:
     """Return an entry whose first line names this default, and "auto" if it is that."""
     head, newline, text = entry.partition("\n")
     kind, says_default, before = head.partition(", default=")
-    if says_default and default is inspect.Parameter.empty:
+    kind = kind.removesuffix(", optional")
+    if default is inspect.Parameter.empty:
         return f"{kind}{newline}{text}"
-    if not says_default or not isinstance(default, LITERALS):
+    if not isinstance(default, LITERALS) or (default is None and not says_default):
         return entry
     name, colon, values = kind.partition(" : ")
     if default == "auto" and '"auto"' not in before + values:
         values = f'"auto" or {values}'
     shown = f'"{default}"' if isinstance(default, str) else repr(default)
-    return f"{name}{colon}{values}{says_default}{shown}{newline}{text}"
+    return f"{name}{colon}{values}, default={shown}{newline}{text}"

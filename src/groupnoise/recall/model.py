@@ -12,6 +12,7 @@ import numpy as np
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
 from groupnoise.recall.options import POOL, ItemFilter, RecallOptions, strongest_interest
@@ -25,6 +26,7 @@ MAX_FILTERS = 32
 """Ways of asking whose filters are kept resolved; one may hold 10 000 ids."""
 
 
+@inherit_docstring
 @dataclass(frozen=True)
 class RecallModel:
     """Items, and a way to rank them.
@@ -140,8 +142,6 @@ class RecallModel:
             Positions of the known clicks of each history, oldest first.
         unknown : list of list
             The ids of each history that the model does not know.
-        options : RecallOptions
-            How many items, which of them, and by which clicks.
 
         Returns
         -------
@@ -251,13 +251,6 @@ class RecallModel:
     def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
         """Return the items that best follow a click on one item alone, as `similar_items` does.
 
-        Parameters
-        ----------
-        item : int or str
-            An item id.
-        top : int, default=10
-            How many items.
-
         Returns
         -------
         Recalled
@@ -273,11 +266,6 @@ class RecallModel:
 
     def options_of_similar(self, top: int) -> RecallOptions:
         """Return how one item is asked about.
-
-        Parameters
-        ----------
-        top : int
-            How many items.
 
         Returns
         -------
@@ -296,8 +284,6 @@ class RecallModel:
 
         Parameters
         ----------
-        history : sequence of item ids
-            Clicks, oldest first.
         positions : int64 ndarray of shape (n_items,)
             Positions of recalled items in the item table.
         scope : {"group", "last"}, optional

@@ -44,8 +44,22 @@ class Base:
             Itself.
         """
 
-    def predict(self, rows):
+    def predict(self, rows, groups, top=5):
         """Answer.
+
+        Returns
+        -------
+        list
+            Answers.
+        """
+
+    def best(self, top):
+        """Answer with the best.
+
+        Parameters
+        ----------
+        top : int
+            How many.
 
         Returns
         -------
@@ -144,6 +158,11 @@ def test_an_overriding_method_shows_the_parameters_of_its_own_signature_and_the_
 
 def test_a_method_shows_a_parameter_that_another_method_describes():
     assert "rows : list\n    What is learned." in inspect.getdoc(Base.predict)
+
+
+def test_such_a_parameter_has_the_default_of_the_method_or_none():
+    assert "groups : list\n    Of the rows." in inspect.getdoc(Base.predict)
+    assert "top : int, default=5\n    How many." in inspect.getdoc(Base.predict)
 
 
 def test_a_class_without_docstring_stays_without():
