@@ -130,14 +130,16 @@ def decide_members(
         why = found.why
     if truth is not None and (truth >= 0).any():
         search.teach(*taught_bags(bags, labels, truth), negative)
-        reasons = (*reasons, f"{int((truth >= 0).sum())} instances with known labels teach too.")
+        reasons = (*reasons, _of_known(int((truth >= 0).sum())))
     given_weights = given is not None
     made = assembled(search, taken, negative, is_calibrated=not scarce, is_given=given_weights)
     sets = None if scarce else held_out_sets(made, bags, labels, truth)
     if trials and search.is_sample:
         why = (
-            f"Settings were compared on {len(search.bags)} of {len(bags)} bags; those ahead were "
-            f"trained on all, and {len(made.rows)} bags held out of all of them weighed them."
+            f"Settings were compared on {len(search.bags)} of {counted(len(bags), 'bags')}; "
+            f"those ahead were "
+            f"trained on all, and {counted(len(made.rows), 'bags')} held out of all of them "
+            f"weighed them."
         )
     baseline = _frequency_scores(made.bags)
     held_out = None
@@ -200,6 +202,12 @@ def cannot_be_held_out(labels: BoolArray) -> bool:
     `labels` (n_bags, n_classes): of all classes, the negative one included.
     """
     return bool((labels.sum(axis=0) >= 2).sum() < min(2, labels.shape[1]))
+
+
+def _of_known(n_instances: int) -> str:
+    """Say that instances with known labels teach too."""
+    teach = "teaches" if n_instances == 1 else "teach"
+    return f"{counted(n_instances, 'instances')} with known labels {teach} too."
 
 
 def of_bags_without_label(n_bags: int, negative: int | None, classes: NDArray[Any]) -> str:

@@ -28,6 +28,7 @@ from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
 from groupnoise.core.checks import require
 from groupnoise.core.streamed_groups import groups_of_rows
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.sources import Report
@@ -239,7 +240,9 @@ def _own_labels(path: Path, ids: Sequence[str]) -> BagLabels:
         except (OSError, ValueError, EOFError):
             raise DataError(f"bag {bag_id!r} has no readable label in {folder}.") from None
         if value.size != 1:
-            raise DataError(f"bag {bag_id!r} has {value.size} labels in {folder}; one is needed.")
+            raise DataError(
+                f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
+            )
         words.append(str(value.ravel()[0].item()))
     classes, codes = np.unique(words, return_inverse=True)
     indicator: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
@@ -337,7 +340,8 @@ def _check_finite(bag: BagFile, rows: FloatArray) -> None:
     is_bad = ~np.isfinite(rows).all(axis=1)
     if is_bad.any():
         raise DataError(
-            f"{bag} holds NaN or infinite values in {int(is_bad.sum())} of its {len(rows)} rows, "
+            f"{bag} holds NaN or infinite values in {int(is_bad.sum())} of its "
+            f"{counted(len(rows), 'rows')}, "
             f"the first in row {int(np.argmax(is_bad))}; impute or drop these rows first."
         )
 

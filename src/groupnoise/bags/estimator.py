@@ -32,6 +32,7 @@ from groupnoise.core.objective import GroupObjective
 from groupnoise.core.scaling import SCALINGS, Scaler, remember_columns, tables_of_bags
 from groupnoise.core.selection import Marginal, Selection
 from groupnoise.core.similarity import Similarity
+from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
@@ -231,8 +232,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         origins = None if patients is None else np.asarray(patients)
         if origins is not None and origins.shape != (len(instances),):
             raise DataError(
-                f"{len(instances)} bags came with patients of shape {origins.shape}; give one per "
-                "bag."
+                f"{counted(len(instances), 'bags')} came with patients of shape {origins.shape}; "
+                "give one per bag."
             )
         known = (
             None if truth is None else read_instance_labels(truth, self.classes_, instances, groups)

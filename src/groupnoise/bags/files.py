@@ -15,6 +15,7 @@ from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
 from groupnoise.io.cells import (
     number_ids,
@@ -284,7 +285,8 @@ def _array_labels(
         labels = labels[order.objects[order.offsets[:-1]]]
     else:
         raise DataError(
-            f"{data.path}: {len(labels)} labels fit neither its {n_bags} bags nor its {n_rows} "
+            f"{data.path}: {counted(len(labels), 'labels')} fit neither its "
+            f"{counted(n_bags, 'bags')} nor its {n_rows} "
             "rows; one per bag is needed."
         )
     if labels.ndim == 2:

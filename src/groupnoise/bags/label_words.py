@@ -11,6 +11,7 @@ import polars as pl
 
 from groupnoise.bags.forms import negative_column
 from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.memberships import NO_LABEL, labels_to_look_at, read_truth
 from groupnoise.io.sources import Report
@@ -62,7 +63,9 @@ def say_of_labels(
     n_without = int((~labels.any(axis=1)).sum())
     if n_without:
         report(
-            f"{n_without} of {len(labels)} bags have no label: all of their instances are "
+            f"{n_without} of {counted(len(labels), 'bags')} "
+            f"{'has' if n_without == 1 else 'have'} no "
+            "label: all of their instances are "
             "background"
         )
     may_lack = n_without > 0 or bool((labels.sum(axis=1) > 1).any())
@@ -158,11 +161,11 @@ def about_truth(labels: BoolArray, is_rated: BoolArray, with_background: Any) ->
         return []
     if not is_rated.all():
         return [
-            f"of {n_without} of {n_all} instances the truth is empty, background or unknown, and "
-            "some labels of bags have no instance: figures of instances leave them out"
+            f"of {n_without} of {counted(n_all, 'instances')} the truth is empty, background or "
+            "unknown, and some labels of bags have no instance: figures of instances leave them out"
         ]
-    counted = ", which accuracy with background counts" if with_background else ""
+    also = ", which accuracy with background counts" if with_background else ""
     return [
         f"{n_without} of {n_all} instances are background: wrong for every class in AUROC and "
-        f"average precision, and left out of accuracy{counted}"
+        f"average precision, and left out of accuracy{also}"
     ]

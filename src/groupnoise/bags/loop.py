@@ -18,6 +18,7 @@ from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.prior_weights import ClassWeight, group_weights
 from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
 from groupnoise.core.weighting import ContrastiveWeighting
+from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import Option, is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError
@@ -120,7 +121,8 @@ class BagLoop(BagAnswers):
             return filled
         if none.any():
             warnings.warn(
-                f"{int(none.sum())} of {len(labels)} bags have no label, and without background "
+                f"{int(none.sum())} of {counted(len(labels), 'bags')} have no label, and without "
+                f"background "
                 "the training loop learns nothing of them; say background=True.",
                 UserWarning,
                 stacklevel=4,

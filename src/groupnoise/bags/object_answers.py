@@ -16,6 +16,7 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import answers_about
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.datasets import BagDataset
@@ -156,8 +157,8 @@ def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[
         )
     if beyond:
         notes.append(
-            f"in {beyond} of {n_bags} bags an instance is called {label} and its bag is not: "
-            f"{why}; no instance is likelier so than its bag"
+            f"in {beyond} of {counted(n_bags, 'bags')} an instance is called {label} and its bag "
+            f"is not: {why}; no instance is likelier so than its bag"
         )
     if unshown:
         notes.append(

@@ -15,6 +15,7 @@ import numpy as np
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.datasets import BagDataset
 
@@ -191,8 +192,8 @@ def _add_task(bags: dict[str, _Bag], label: int, path: Path) -> None:
         cells = [cell.strip() for cell in line.strip().rstrip(".").split(",")]
         if len(cells) != n_features + 3:
             raise DataError(
-                f"{place} has {len(cells)} values where {n_features + 3} are declared "
-                f"(bag, segment, {n_features} features, label)."
+                f"{place} has {counted(len(cells), 'values')} where {n_features + 3} are declared "
+                f"(bag, segment, {counted(n_features, 'features')}, label)."
             )
         bag_id, segment, *values, is_witness = cells
         if is_witness not in {"0", "1"}:

@@ -23,6 +23,7 @@ from groupnoise.bags.out_of_fold import (
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import (
     is_data_folder,
@@ -95,8 +96,8 @@ def decide_anywhere(
     }
     why = (
         f"The bags are larger than memory: settings were compared on {len(taken)} of them with up "
-        f"to {int(sample.sizes.max())} instances each, drawn at random; what was taken was then "
-        "trained on all bags from disk."
+        f"to {counted(int(sample.sizes.max()), 'instances')} each, drawn at random; what was "
+        "taken was then trained on all bags from disk."
     )
     decisions = replace(said, facts=facts, reasons=(why, *said.reasons))
     # Held-out bags of the sample are thinned; instances are what they are all the same.

@@ -24,6 +24,7 @@ from groupnoise.candidates.held_out import (
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
+from groupnoise.core.words import counted
 from groupnoise.decisions.halving import (
     SAVED_AS,
     Search,
@@ -297,7 +298,8 @@ def settings_to_train(
         return without_search("plain", plain, why, facts)
     if len(trials.rows) < MIN_ROWS:
         why = (
-            f"{len(trials.rows)} rows are too few to hold any out ({MIN_ROWS} are needed), so "
+            f"{counted(len(trials.rows), 'rows')} {'is' if len(trials.rows) == 1 else 'are'} too "
+            f"few to hold any out ({MIN_ROWS} are needed), so "
             "plain settings were taken; give the parameters you know better."
         )
         return without_search("plain", plain, why, facts, warn=True)

@@ -10,6 +10,7 @@ import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.cells import and_more
 from groupnoise.io.columns import (
@@ -295,5 +296,6 @@ def _check_truth_inside(
         row = int(np.flatnonzero(is_outside)[0])
         raise DataError(
             f"{place(row)}: the truth {class_names[truth[row]]!r} is not among the candidates of "
-            f"that row ({int(is_outside.sum())} such rows); add it to them or correct it."
+            f"that row ({counted(int(is_outside.sum()), 'such rows')}); add it to them or "
+            f"correct it."
         )

@@ -15,6 +15,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_features
 from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.core.scaling import Scaler
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 FLOOR = 0.02
@@ -249,7 +250,8 @@ def find_label_issues(
     table = check_features("probabilities", probabilities)
     if table.shape != (len(given), len(known)):
         raise DataError(
-            f"probabilities has shape {table.shape}; {len(given)} labels of {len(known)} classes "
+            f"probabilities has shape {table.shape}; {counted(len(given), 'labels')} of "
+            f"{counted(len(known), 'classes')} "
             f"need ({len(given)}, {len(known)})."
         )
     if (table < 0).any() or not (table.sum(axis=1) > 0).all():
@@ -259,7 +261,9 @@ def find_label_issues(
         check_count("n_neighbors", n_neighbors)
         rows = check_features("X", X)
         if len(rows) != len(given):
-            raise DataError(f"X has {len(rows)} rows, but there are {len(given)} labels.")
+            raise DataError(
+                f"X has {counted(len(rows), 'rows')}, but there are {len(given)} labels."
+            )
         neighbours = nearest_rows(Scaler("standard").fit(rows)(rows), n_neighbors)
     belief = weigh_evidence(given, np.eye(len(known))[given], normalized(table), neighbours)
     return judge_labels(belief, given, known)

@@ -24,6 +24,7 @@ from groupnoise.core.checks import check_choice, check_count, check_features
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selection import Selection
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
@@ -124,7 +125,7 @@ class NoisyLabelClassifier(CandidateModel):
         given, classes = read_single_labels(y)
         if len(rows) != len(given):
             raise DataError(
-                f"X has {len(rows)} rows, but there are {len(given)} labels; "
+                f"X has {counted(len(rows), 'rows')}, but there are {len(given)} labels; "
                 "found input variables with inconsistent numbers of samples."
             )
         belief = self._gather(rows, given, classes)

@@ -268,7 +268,7 @@ def _show_estimates(
         typer.echo(
             f"{plan.recipe.name}: {counted(len(plan.jobs), 'trials')} of a method, "
             f"{f'{n_kept} of them kept, ' if resumed else ''}"
-            f"about {spell_seconds(seconds)} on {n_jobs} processes",
+            f"about {spell_seconds(seconds)} on {counted(n_jobs, 'processes')}",
             err=True,
         )
     if len(plans) > 1:

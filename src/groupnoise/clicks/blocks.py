@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.checks import require
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import WHOLE_NUMBER
 from groupnoise.io.column_names import KNOWN_NAMES, plain_name
@@ -332,8 +333,8 @@ def read_pairs(path: str, content: bytes, first_line: int = 1) -> Table:
     for number, words in _lines_of_words(path, content, first_line):
         if len(words) != 2:
             raise DataError(
-                f"{path}, line {number}: {len(words)} words where the first lines hold a user and "
-                "an item; write pairs throughout, or one line per user."
+                f"{path}, line {number}: {counted(len(words), 'words')} where the first lines "
+                "hold a user and an item; write pairs throughout, or one line per user."
             )
         pairs.append(words)
         lines.append(number)

@@ -17,6 +17,7 @@ from groupnoise.clicks.item_table import ItemRows, read_item_rows
 from groupnoise.clicks.linear_evidence import MIN_LEAD
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 STRENGTHS = (0.5, 1.0, 2.0, 5.0)
@@ -141,8 +142,9 @@ def placed_by_features(
     n_missing = int((clicks > 0).sum() - (clicks[positions] > 0).sum())
     if n_missing:
         warnings.warn(
-            f"{n_missing} clicked items have no row in {rows.origin}; they keep what their clicks "
-            "say.",
+            f"{counted(n_missing, 'clicked items')} {'has' if n_missing == 1 else 'have'} no row "
+            f"in "
+            f"{rows.origin}; they keep what their clicks say.",
             UserWarning,
             stacklevel=3,
         )

@@ -31,6 +31,7 @@ from groupnoise.clicks.like_items import FAIR_TOP, LikeItems, Standing
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.metrics import gain_rows
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.array_folder import check_numbers, stored_array
 from groupnoise.io.columns import check_column
@@ -148,8 +149,9 @@ def learn_feature_map(
     taught = np.flatnonzero(clicks > 0)
     if len(taught) < MIN_TAUGHT:
         raise DataError(
-            f"{len(taught)} items of the feature table were clicked; it takes {MIN_TAUGHT} to "
-            "learn from features."
+            f"{counted(len(taught), 'items')} of the feature table "
+            f"{'was' if len(taught) == 1 else 'were'} clicked; it takes {MIN_TAUGHT} to learn from "
+            "features."
         )
     known = table[taught.tolist()]
     found = [Column.learned(known[name]) for name in table.columns]

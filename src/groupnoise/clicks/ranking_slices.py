@@ -9,6 +9,7 @@ import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 SLICE = 248
@@ -92,7 +93,10 @@ class Exclusions:
 
     def __init__(self, asked: Groups | None, seen: Groups, targets: IntArray, n_items: int) -> None:
         if len(seen) != len(targets):
-            raise DataError(f"{len(targets)} rows came with seen items of {len(seen)} rows.")
+            raise DataError(
+                f"{counted(len(targets), 'rows')} came with seen items of "
+                f"{counted(len(seen), 'rows')}."
+            )
         own = np.arange(len(targets)) * n_items + targets
         known = (seen.objects >= 0) & (seen.objects < n_items)
         keys = np.unique(seen.group_of_object[known] * n_items + seen.objects[known])
@@ -140,7 +144,8 @@ def draw_negatives(
     if n_left.min() < n_negatives:
         row = int(n_left.argmin())
         raise DataError(
-            f"row {row} leaves {n_left[row]} of {n_items} items to draw {n_negatives} negatives "
+            f"row {row} leaves {n_left[row]} of {counted(n_items, 'items')} to draw "
+            f"{counted(n_negatives, 'negatives')} "
             "from; ask for fewer negatives or use protocol='full'."
         )
     # Floyd's sampling, all rows at once: exact and of fixed length, unlike rejection.

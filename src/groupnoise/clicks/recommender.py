@@ -27,6 +27,7 @@ from groupnoise.clicks.oddities import about_foreign_items
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, UnknownTargetError
 from groupnoise.io.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
 from groupnoise.io.datasets import ClickDataset
@@ -315,7 +316,8 @@ class Recommender(BaseEstimator):
             catalogue = Catalogue(np.arange(largest + 1) if item_ids is None else item_ids)
             if largest >= len(catalogue):
                 raise DataError(
-                    f"groups hold item index {largest}, but item_ids lists {len(catalogue)} items."
+                    f"groups hold item index {largest}, but item_ids lists "
+                    f"{counted(len(catalogue), 'items')}."
                 )
             return catalogue, histories
         rows = histories_of(histories)

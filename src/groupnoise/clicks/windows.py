@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import IntArray, blocks, ragged_rows
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import Windows
 
@@ -143,7 +144,8 @@ def _session_bounds(
     timestamps = np.asarray(times)
     if timestamps.shape != (histories.n_objects,):
         raise DataError(
-            f"{histories.n_objects} clicks came with times of shape {timestamps.shape}; "
+            f"{counted(histories.n_objects, 'clicks')} came with times of shape "
+            f"{timestamps.shape}; "
             "give one per click."
         )
     pauses = np.diff(timestamps)

@@ -148,7 +148,8 @@ class Groups:
         keys = np.asarray(groups)
         if keys.ndim != 1 or len(keys) != len(rows):
             raise DataError(
-                f"{len(rows)} rows came with group ids of shape {keys.shape}; one id per row."
+                f"{counted(len(rows), 'rows')} came with group ids of shape {keys.shape}; one id "
+                f"per row."
             )
         if len(rows) == 0:
             raise DataError("0 rows were given; at least one is needed.")

@@ -194,7 +194,8 @@ class GroupLoss(nn.Module):
         free = [] if self.negative_target is None else [self.negative_target]
         if len(named) + len(free) != n_targets:
             raise DataError(
-                f"negative_target {self.negative_target} is none of {n_targets} targets."
+                f"negative_target {self.negative_target} is none of "
+                f"{counted(n_targets, 'targets')}."
             )
         values, segments = log_probabilities[mask], Segments(mask.sum(-1))
         if self.quantifier == "label_set":

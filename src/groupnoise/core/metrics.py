@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 
@@ -60,7 +61,9 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
     table = _candidate_table(candidates)
     labels = np.asarray(predicted, dtype=np.int64)
     if labels.shape != (len(table),):
-        raise DataError(f"{len(table)} rows of candidates came with {labels.shape} predictions.")
+        raise DataError(
+            f"{counted(len(table), 'rows')} of candidates came with {labels.shape} predictions."
+        )
     return float(np.mean(table[np.arange(len(table)), labels]))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from groupnoise.core.checks import did_you_mean
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import columns_of_times, looks_dated
 from groupnoise.io.column_names import HOW_OFTEN, NAMED_PARTS, is_id, plain_name, usual_column
@@ -293,7 +294,8 @@ def check_no_votes(columns: Sequence[str], origin: str) -> None:
     found = annotator_columns(columns)
     if found is not None:
         raise DataError(
-            f"{origin} has no labels, but votes of {len(found[1])} annotators ({found[0]}*); make "
+            f"{origin} has no labels, but votes of {counted(len(found[1]), 'annotators')} "
+            f"({found[0]}*); make "
             f"one label per row of them with `groupnoise resolve {origin} -o labels.csv`, then "
             "give labels.csv."
         )

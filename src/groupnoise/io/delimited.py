@@ -270,7 +270,8 @@ def _explain(document: DelimitedText, error: Exception) -> str:
                 if not better:
                     hint = _hint_of_histories(document)
                 return (
-                    f"{document.path}, line {line}: {len(cells)} cells where the first line has "
+                    f"{document.path}, line {line}: {counted(len(cells), 'cells')} where the "
+                    "first line has "
                     f"{width}; quote cells that contain {document.separator!r}{hint}."
                 )
     except csv.Error as reason:

@@ -29,6 +29,7 @@ from groupnoise.bags.sival import load_amil, make_sival_like
 from groupnoise.clicks.shop import make_shop
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 from groupnoise.io.registry import find_dataset, locate_dataset
@@ -92,7 +93,9 @@ def _rows_first(indicator: Any, n_rows: int, path: Path) -> NDArray[np.bool_]:
     if dense.shape[0] != n_rows:
         dense = dense.T
     if dense.shape[0] != n_rows:
-        raise DataError(f"{path} has {n_rows} rows of features but labels of shape {dense.shape}.")
+        raise DataError(
+            f"{path} has {counted(n_rows, 'rows')} of features but labels of shape {dense.shape}."
+        )
     indicated: NDArray[np.bool_] = dense.astype(bool)
     return indicated
 

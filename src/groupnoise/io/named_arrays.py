@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.column_names import USUAL_NAMES
 from groupnoise.io.sources import Report, Source, find_source
@@ -70,7 +71,10 @@ class NamedArrays:
         if names is None:
             return [str(number) for number in range(n_classes)]
         if names.size != n_classes:
-            raise DataError(f"{self.path}: {names.size} class names came with {n_classes} classes.")
+            raise DataError(
+                f"{self.path}: {counted(names.size, 'class names')} came with "
+                f"{counted(n_classes, 'classes')}."
+            )
         return [str(name) for name in names.ravel()]
 
     def as_table(self) -> Table:
@@ -105,7 +109,8 @@ def check_array_rows(origin: str, part: str, array: NDArray[Any], n_rows: int) -
     """Refuse an array that has not one entry per row of the features."""
     if len(array) != n_rows:
         raise DataError(
-            f"{origin}: the {part} has {len(array)} entries for {n_rows} feature rows; "
+            f"{origin}: the {part} has {counted(len(array), 'entries')} for "
+            f"{counted(n_rows, 'feature rows')}; "
             "one per row is needed."
         )
 
@@ -116,7 +121,8 @@ def turn_rows_first(
     """Return a matrix with one row per instance, transposed if it lay the other way round."""
     if array.ndim != 2 or n_rows not in array.shape:
         raise DataError(
-            f"{origin}: the {part} of shape {array.shape} does not fit {n_rows} feature rows."
+            f"{origin}: the {part} of shape {array.shape} does not fit "
+            f"{counted(n_rows, 'feature rows')}."
         )
     if array.shape[0] == n_rows:
         return array

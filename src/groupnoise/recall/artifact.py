@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.checks import check_choice, check_features, check_finite
+from groupnoise.core.words import counted
 from groupnoise.exceptions import (
     DataError,
     GroupNoiseError,
@@ -83,7 +84,10 @@ def write_artifact(
     )
     n_items = len(vectors.targets)
     if len(item_arrays["ids"]) != n_items:
-        raise DataError(f"there are {len(item_arrays['ids'])} ids for {n_items} item vectors.")
+        raise DataError(
+            f"there are {counted(len(item_arrays['ids']), 'ids')} for "
+            f"{counted(n_items, 'item vectors')}."
+        )
     if log_normalizer is None and vectors.rule.normalization == "history":
         # No click is normalized by itself, and all pairs of a large catalogue would take hours.
         log_normalizer = np.zeros(n_items, dtype=np.float32)

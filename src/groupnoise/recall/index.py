@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.array_folder import check_positions, stored_array
 from groupnoise.recall.rankers import Explanation, VectorRanker
@@ -181,8 +182,8 @@ def build_index(
     n_items, width = vectors.targets.shape
     if spec.at >= n_items:
         raise DataError(
-            f"recall at {spec.at} cannot be measured on {n_items} items; exact search is quicker "
-            "for a catalogue this small."
+            f"recall at {spec.at} cannot be measured on {counted(n_items, 'items')}; exact "
+            "search is quicker for a catalogue this small."
         )
     targets = np.ascontiguousarray(vectors.targets)
     index = _empty_index(faiss, spec.kind, n_items, width)

@@ -14,6 +14,7 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.clicks.scoring import SCOPES
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 from groupnoise.recall.items import CATEGORY, ItemId, ItemTable
 from groupnoise.recall.lists import ItemList
@@ -234,7 +235,9 @@ def checked_filter(given: Any) -> Filter:
     checked = _checked(given, 1)
     n_values = _n_values(checked)
     if n_values > MAX_VALUES:
-        raise ParameterError(f"filter names {n_values} values; at most {MAX_VALUES} are looked up.")
+        raise ParameterError(
+            f"filter names {counted(n_values, 'values')}; at most {MAX_VALUES} are looked up."
+        )
     return checked
 
 

@@ -25,6 +25,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matcher
+from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
@@ -260,7 +261,9 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         n_members = self._in_use("n_members")
         check_count("n_members", n_members)
         if n_members > len(arrays):
-            raise ParameterError(f"{n_members} members cannot stand in {len(arrays)} arrays.")
+            raise ParameterError(
+                f"{counted(n_members, 'members')} cannot stand in {counted(len(arrays), 'arrays')}."
+            )
         generator = torch.Generator().manual_seed(0)
         self.members_ = nn.ModuleList(build(generator) for _ in range(n_members))
         self.model_ = self._models()[0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import Report
 
@@ -195,7 +196,9 @@ class Votes:
         repeated: list[tuple[int, str]] = []
         for row, annotator, vote, confidence in entries:
             if not 0 <= row < n_rows:
-                raise DataError(f"a vote of {annotator!r} is about row {row} of {n_rows} rows.")
+                raise DataError(
+                    f"a vote of {annotator!r} is about row {row} of {counted(n_rows, 'rows')}."
+                )
             weights = labels_of(vote, where(row, annotator), annotator)
             if not weights:
                 continue

@@ -11,6 +11,7 @@ import numpy as np
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.scaling import Scaler
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.feature_columns import NoFeaturesError, features_of_table, is_id_name
@@ -164,8 +165,8 @@ def _embedding(source: Any, n_rows: int) -> FloatArray:
     matrix = check_features(name, source)
     if len(matrix) != n_rows:
         raise DataError(
-            f"{name} holds {len(matrix)} vectors for {n_rows} rows; one per row is needed, in the "
-            "order of the rows."
+            f"{name} holds {counted(len(matrix), 'vectors')} for {counted(n_rows, 'rows')}; one "
+            "per row is needed, in the order of the rows."
         )
     return matrix
 

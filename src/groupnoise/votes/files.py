@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import annotator_columns, match_columns, written_columns
 from groupnoise.io.memberships import quoted, read_memberships
@@ -179,7 +180,9 @@ def _from_candidates(
                 f"`candidates` (--candidates); it has {', '.join(columns[:12])}{hint}.",
                 "annotators",
             )
-        named_as = candidates if isinstance(candidates, str) else f"{len(candidates)} columns"
+        named_as = (
+            candidates if isinstance(candidates, str) else f"{counted(len(candidates), 'columns')}"
+        )
         report(f"took {named_as!r} as the candidate labels")
     named = match_columns("candidates", candidates, columns, table.origin)
     if len(named) > 1:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.misspelt_labels import OWN_LABEL
+from groupnoise.core.words import counted
 from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.feature_columns import column_of_names
 from groupnoise.io.memberships import labels_to_look_at, quoted
@@ -129,8 +130,8 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
         if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
             always = " or ".join(repr(votes.class_names[k]) for k in np.flatnonzero(mine[0]))
             said.append(
-                f"annotator {name!r} said {always} in all of {len(mine)} votes, which tells "
-                "nothing about the rows"
+                f"annotator {name!r} said {always} in all of {counted(len(mine), 'votes')}, "
+                "which tells nothing about the rows"
             )
         elif len(mine) >= STUCK_VOTES:
             own = mine.any(axis=0)

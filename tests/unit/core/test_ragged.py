@@ -239,6 +239,7 @@ def test_objects_of_a_wrong_type_are_refused(dtype):
         (lambda: Groups.from_lists([3, 4]), "group 0 must be a list or an array"),
         (lambda: Groups.from_array(np.arange(3)), r"needs shape \(groups, size, ...\); got \(3,\)"),
         (lambda: Groups.from_rows(ROWS, [0, 1]), r"6 rows came with group ids of shape \(2,\)"),
+        (lambda: Groups.from_rows(ROWS[:1], [0, 1]), r"^1 row came with group ids of shape"),
         (lambda: Groups.from_rows(ROWS, [[0]] * 6), "one id per row"),
         (lambda: Groups.from_indicator([[0, 2]]), "may hold only 0 and 1"),
         (lambda: Groups.from_indicator(sparse.csr_array([[0, 2]])), "may hold only 0 and 1"),

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import answered_right, read_candidate_sets
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.training.baseline import SavedClassifier
 
@@ -125,4 +126,7 @@ class PartialLabelClassifier(SavedClassifier):
 
 def _check_same_length(rows: NDArray[Any], labels: NDArray[Any]) -> None:
     if len(rows) != len(labels):
-        raise DataError(f"{len(rows)} rows came with {len(labels)} labels; give one per row.")
+        raise DataError(
+            f"{counted(len(rows), 'rows')} came with {counted(len(labels), 'labels')}; give one "
+            f"per row."
+        )

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from groupnoise.core.checks import MAX_ID_LENGTH
+from groupnoise.core.words import counted
 from groupnoise.io.files import check_writable_folder
 from groupnoise.recall.http.answers import Refusal, about_errors
 from groupnoise.recall.http.monitoring import log
@@ -195,7 +196,8 @@ class FeedbackLog:
         self._asked = now
         if n_rows > self._allowed:
             message = (
-                f"more than {self._rate} rows of feedback came in a second; try again shortly."
+                f"more than {counted(self._rate, 'rows')} of feedback came in a second; "
+                f"try again shortly."
             )
             raise Refusal(429, "feedback_rate", message, limit=self._rate)
         self._allowed -= n_rows

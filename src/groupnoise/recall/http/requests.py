@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
+from groupnoise.core.words import counted
 from groupnoise.recall.http.answers import Refusal, about_errors
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.options import MAX_INTERESTS
@@ -242,7 +243,7 @@ def checked_request(values: Any, limits: Limits) -> RecallRequest:
     check_limit(limits, "top", request.top, f"top is {request.top}")
     if request.interests or request.diversity:
         n_items = len(request.histories) * request.top * (request.interests or 1)
-        what = f"an answer of {n_items} items with interests or diversity"
+        what = f"an answer of {counted(n_items, 'items')} with interests or diversity"
         check_limit(limits, "variety", n_items, what)
     if request.explain:
         n_shares = request.top * sum(len(history) for history in request.histories)
@@ -305,12 +306,16 @@ def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
         message = f"{unknown[:LONGEST_QUOTED]}: a request has no field of this name."
         raise Refusal(422, "invalid_request", message)
     n_histories = _length(values.get("histories"))
-    check_limit(limits, "histories", n_histories, f"the request holds {n_histories} histories")
+    check_limit(
+        limits, "histories", n_histories, f"the request holds {counted(n_histories, 'histories')}"
+    )
     if n_histories:
         longest = max(_length(history) for history in values["histories"])
         check_limit(limits, "history_length", longest, f"a history holds {longest} items")
     n_filters = max(_length(values.get(name)) for name in _LISTS)
-    check_limit(limits, "filter_items", n_filters, f"a filter holds {n_filters} entries")
+    check_limit(
+        limits, "filter_items", n_filters, f"a filter holds {counted(n_filters, 'entries')}"
+    )
 
 
 def _length(value: Any) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from groupnoise.core.words import counted
 from groupnoise.pages import Scale
 from groupnoise.reproduce.run import TrialResult
 
@@ -183,7 +184,7 @@ def verdict(
     kind = "corrected resampled t-test" if test_to_train else "paired t-test"
     return (
         f"{words}, 95 % interval {found.low:+.3f} to {found.high:+.3f} "
-        f"({kind} over {len(gap)} trials: p = {found.p_value:.3f})."
+        f"({kind} over {counted(len(gap), 'trials')}: p = {found.p_value:.3f})."
     )
 
 
