@@ -80,7 +80,7 @@ def test_neighbours_speak_where_features_are_given():
     [
         ([[0.5, 0.5]], {}, "probabilities has shape"),
         ([[-0.5, 1.5]] * 3, {}, "must not be negative"),
-        ([[0.5, 0.5]] * 3, {"X": [[0.0]]}, "X has 1 rows"),
+        ([[0.5, 0.5]] * 3, {"X": [[0.0]]}, "X has 1 row,"),
     ],
 )
 def test_bad_input_is_refused(probabilities, settings, message):

@@ -175,7 +175,7 @@ def test_bad_rows_are_refused(test_groups, scorer):
         rank_targets(scorer, Groups.from_lists([[1]]), 40)
     with pytest.raises(DataError, match="outside the catalogue"):
         rank_targets(scorer, test_groups, 5)
-    with pytest.raises(DataError, match="seen items of 1 rows"):
+    with pytest.raises(DataError, match="seen items of 1 row"):
         rank_targets(scorer, test_groups, 40, seen=Groups.from_lists([[1]]))
     with pytest.raises(ParameterError, match="'sampled', 'full'"):
         rank_targets(scorer, test_groups, 40, "popular")
