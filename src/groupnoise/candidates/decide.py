@@ -131,6 +131,7 @@ def choose_settings(
             "labels apart."
         )
     best = _tempered(trials, best, first.resource)
+    warnings += _covered_less(trials, best, first.resource)
     best = _smoothed(trials, best, first.resource) if facts["labels in an order"] else best
     width = best[0].parameters["ordinal_smoothing"]
     if facts["labels in an order"] and width and "ordinal_smoothing" not in trials.asked:
@@ -166,6 +167,27 @@ def averaged_options(search: Search) -> list[Option]:
         option
         for number, option in enumerate(left[:MAX_AVERAGED])
         if is_level(first, scores[option.name], BEHIND if number < MIN_AVERAGED else 1.0)
+    ]
+
+
+def _covered_less(trials: HeldOutTrials, options: list[Option], share: float) -> list[str]:
+    """Return a warning where one label is a candidate more often than the answers of all are.
+
+    The criterion gives nothing for a label that stands everywhere, for such a label may be false
+    everywhere. Where it is true, accuracy is lost, and only the user can know.
+    """
+    candidates = trials.candidates[trials.held]
+    answers = np.mean([trials.predicted(each, share) for each in options], axis=0).argmax(axis=1)
+    label = int(trials.candidates.mean(axis=0).argmax())
+    own, always = candidates[np.arange(len(answers)), answers], candidates[:, label]
+    ahead = always.astype(float) - own
+    if ahead.mean() <= 2 * ahead.std() / math.sqrt(len(ahead)):
+        return []
+    return [
+        f"{str(trials.classes[label])!r} is among the candidates of {always.mean():.0%} of held-out "
+        f"rows, the answers of this model of {own.mean():.0%}: if rows have it as a candidate "
+        "whether it is true or not, that is as it should be; if it is as frequent as it seems, a "
+        "method that heeds how frequent labels are may be right more often (--method proden)."
     ]
 
 

@@ -219,6 +219,15 @@ def test_features_that_say_nothing_are_told():
         MaxMatchingPartialLabelClassifier(**QUICK).fit(noise, candidates)
 
 
+def test_a_label_that_stands_almost_everywhere_is_pointed_out():
+    rows, _, truth = wine()
+    candidates = np.eye(3, dtype=bool)[truth]
+    candidates[:, 2] |= np.random.default_rng(0).random(len(rows)) < 0.98
+    noise = rows + 1.5 * rows.std(axis=0) * np.random.default_rng(1).normal(size=rows.shape)
+    with pytest.warns(UserWarning, match="'2' is among the candidates of .*--method proden"):
+        MaxMatchingPartialLabelClassifier(**QUICK).fit(noise, candidates)
+
+
 @pytest.mark.slow
 def test_data_frames_keep_their_columns(tmp_path):
     pandas = pytest.importorskip("pandas")
