@@ -105,7 +105,9 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
         manifest, arrays = read_model(folder, kind=cls.__name__)
         with whole_model(folder):
             model = cls(**unpack_parameters(manifest["parameters"]))
-            model.classes_ = unpack_labels(manifest["classes"])
+            saved = manifest["classes"]
+            # Folders written before classes had a type hold a list.
+            model.classes_ = np.asarray(saved) if isinstance(saved, list) else unpack_labels(saved)
             restore_columns(model, manifest)
             model.scaler_ = None
             if model.scaling != UNSCALED:
