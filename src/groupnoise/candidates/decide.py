@@ -186,8 +186,8 @@ def _covered_less(trials: HeldOutTrials, options: list[Option], share: float) ->
     return [
         f"{str(trials.classes[label])!r} is among the candidates of {always.mean():.0%} of "
         f"held-out rows, the answers of this model of {own.mean():.0%}: if rows have it as a "
-        "candidate whether it is true or not, that is as it should be; if it is as frequent as it "
-        "seems, a method that heeds how frequent labels are may be right more often (--method proden)."
+        "candidate whether it is true or not, that is as it should be; if it is as frequent as "
+        "it seems, a method that heeds frequencies may be right more often (--method proden)."
     ]
 
 
