@@ -192,6 +192,17 @@ def test_new_items_are_shown_as_those_that_export_was_told_of(shop: Path, tmp_pa
     assert "i51\t0\tSaw\ttools|shop" in run("items", "list", artifact)
 
 
+def test_titles_that_an_artifact_cannot_show_are_said_to_be_left_out(
+    shop: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.csv"
+    new.write_text("item,category,title\ni50,tools|shop,Chisel\n")
+    run("export", shop / "model", "-o", tmp_path / "plain")
+    said = run("items", "add", tmp_path / "plain", new)
+    for part in ("title", "category"):
+        assert f"left out the {part} in column '{part}': the artifact has none" in said
+
+
 def test_titles_and_categories_may_have_german_names(shop: Path, tmp_path: Path) -> None:
     table = (shop / "items.csv").read_text()
     items = tmp_path / "artikel.csv"

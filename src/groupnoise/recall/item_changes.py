@@ -22,6 +22,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.io.column_names import usual_column
 from groupnoise.io.sources import Report
 from groupnoise.recall.artifact import (
     item_columns,
@@ -136,6 +137,14 @@ def add_items(
         title or told.get("title"),
         category or told.get("category"),
     )
+    named = {"title": title, "category": category}
+    for part, array in (("title", "titles"), ("category", "category_codes")):
+        column = named[part] or usual_column(part, rows.columns.columns)
+        if column is not None and array not in arrays and report is not None:
+            report(
+                f"left out the {part} in column {column!r}: the artifact has none of its other "
+                "items; export it with --items to have them shown"
+            )
     manifest[ADDED] = [*added_from(manifest), Path(rows.origin).name]
     vectors = stored_vectors(manifest, arrays)
     described = features.vectors(
