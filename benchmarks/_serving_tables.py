@@ -83,6 +83,9 @@ def cold_items_table(result: dict[str, Any]) -> str:
         lines.append(f"| among new items: {method} | " + " | ".join(cells) + " |")
     cells = [f"{log['hit@10']['features']['all']:.4f}" for log in logs.values()]
     lines.append("| new items among all: features | " + " | ".join(cells) + " |")
+    alone = [log["hit@10"]["features"].get("all, one at a time") for log in logs.values()]
+    cells = ["" if cell is None else f"{cell:.4f}" for cell in alone]
+    lines.append("| the same, each new item added alone | " + " | ".join(cells) + " |")
     for name in next(iter(logs.values()))["known_items_hit@10"]:
         cells = [f"{log['known_items_hit@10'][name]:.4f}" for log in logs.values()]
         lines.append(f"| known items: {name} | " + " | ".join(cells) + " |")

@@ -121,8 +121,8 @@ class FeatureMap:
         if STANDING in arrays:
             stored = stored_array(arrays, STANDING, types=("f4",), shape=(2, None))
             check_numbers(STANDING, stored)
-            if not stored.shape[1]:
-                raise ModelFileError("the stored standing of new items is empty.")
+            if not stored.shape[1] or not (stored[1] > 0).all():
+                raise ModelFileError("the stored standing of new items is not sound.")
             standing = Standing(*stored.astype(np.float64))
         return cls(columns, weights, LikeItems.from_arrays(arrays, len(weights) - 1), standing)
 

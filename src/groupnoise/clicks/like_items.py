@@ -69,8 +69,8 @@ class Standing(NamedTuple):
         >>> standing.offset_for(1), standing.offset_for(10), standing.offset_for(500)
         (0.0, -4.0, -9.0)
         """
-        allowed = np.flatnonzero(self.rates * n_new <= NEW_SHARE * FAIR_TOP * (1 + 1e-6))
-        return float(self.offsets[allowed[-1] if len(allowed) else 0])
+        rate = NEW_SHARE * FAIR_TOP / max(1, n_new)
+        return float(np.interp(np.log(rate), np.log(self.rates), self.offsets))
 
 
 @dataclass(frozen=True, eq=False)

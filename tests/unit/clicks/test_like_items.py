@@ -105,8 +105,9 @@ def test_the_standing_of_new_items_survives_files():
     assert again is not None
     assert again.standing is not None
     np.testing.assert_allclose(again.standing.offset_for(5), standing.offset_for(5), rtol=1e-6)
-    with pytest.raises(ModelFileError, match="standing of new items is empty"):
-        FeatureMap.from_arrays({**arrays, STANDING: np.zeros((2, 0), np.float32)}, 2)
+    for damaged in (np.zeros((2, 0), np.float32), np.zeros((2, 3), np.float32)):
+        with pytest.raises(ModelFileError, match="standing of new items is not sound"):
+            FeatureMap.from_arrays({**arrays, STANDING: damaged}, 2)
 
 
 def test_an_artifact_places_new_items_as_fit_does_and_goes_on_after_a_removal(tmp_path: Path):
