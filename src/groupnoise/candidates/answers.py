@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,13 @@ PAPER: dict[str, Any] = {
 }
 """The paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1."""
 
-DETAILS = {"dropout": 0.5, "kernel_scale": 1.0, "kernel_ridge": 0.05, "answer_temperature": 1.0}
+DETAILS: dict[str, Any] = {
+    "dropout": 0.5,
+    "kernel_scale": 1.0,
+    "kernel_ridge": 0.05,
+    "answer_temperature": 1.0,
+    "label_offsets": None,
+}
 """Parameters that are decided beside others; alone they are worth no search."""
 
 
@@ -84,6 +91,9 @@ class CandidateParameters(FeatureParameters):
         averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
     answer_temperature : float, default=1.0
         What logits are divided by in answers: above 1 a model sounds less sure beside others.
+    label_offsets : sequence of float or None, default=None
+        What is added to the logarithm of the answer of each of `classes_`, for labels that are
+        more frequent than training, which asks how well rows tell labels apart, lets them be.
     """
 
     kernel_scale: float = 1.0
@@ -93,6 +103,7 @@ class CandidateParameters(FeatureParameters):
     n_negatives: int = 1024
     ordinal_smoothing: float = 0.0
     answer_temperature: float = 1.0
+    label_offsets: Sequence[float] | None = None
 
 
 class SelectiveAnswers(CalibratedSets):

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from groupnoise.candidates.answers import CandidateParameters
+from groupnoise.candidates.frequencies import label_offsets
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
     best_temperature,
@@ -65,6 +66,7 @@ DECIDED = (
     "weight_decay",
     "ordinal_smoothing",
     "answer_temperature",
+    "label_offsets",
     "n_members",
 )
 """Parameters that depend on the data and are "auto" by default."""
@@ -131,6 +133,16 @@ def choose_settings(
             "labels apart."
         )
     best = _tempered(trials, best, first.resource)
+    if not facts["labels in an order"]:
+        best = _as_frequent(trials, best, first.resource)
+    if (
+        any(each.parameters["label_offsets"] for each in best)
+        and "label_offsets" not in trials.asked
+    ):
+        reasons.append(
+            "Answers are brought near how frequent labels are (label_offsets): some label is most "
+            "of the truth, by held-out candidates, and was answered far too rarely."
+        )
     warnings += _covered_less(trials, best, first.resource)
     best = _smoothed(trials, best, first.resource) if facts["labels in an order"] else best
     width = best[0].parameters["ordinal_smoothing"]
@@ -203,6 +215,18 @@ def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> lis
         replace(each, parameters={**each.parameters, "answer_temperature": found})
         for each in options
         for found in [best_temperature(trials.predicted(each, share), candidates)]
+    ]
+
+
+def _as_frequent(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
+    """Return options whose answers are about as frequent as labels are on held-out rows."""
+    if "label_offsets" in trials.asked:
+        return options
+    candidates = trials.candidates[trials.held]
+    return [
+        replace(each, parameters={**each.parameters, "label_offsets": found})
+        for each in options
+        for found in [label_offsets(trials.predicted(each, share), candidates)]
     ]
 
 

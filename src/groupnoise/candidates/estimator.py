@@ -61,6 +61,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     answer_temperature : "auto" or float, default="auto"
         What logits are divided by in answers, found for each setting on held-out rows, so that
         none drowns the others in the average because it sounds surer.
+    label_offsets : "auto", sequence of float or None, default="auto"
+        What is added to the logarithm of the answer of each of `classes_`. Found for each setting
+        on held-out rows, where its answers are far from how frequent labels are.
     n_members : "auto" or int, default="auto"
         Number of models of each setting that is taken. All their probabilities are averaged.
     ensemble : sequence of (weight, parameters) or None, default=None
@@ -109,6 +112,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     weight_decay: Any = AUTO
     ordinal_smoothing: Any = AUTO
     answer_temperature: Any = AUTO
+    label_offsets: Any = AUTO
     n_members: Any = AUTO
     ensemble: Sequence[tuple[float, Mapping[str, Any]]] | None = None
     budget: str | float | None = AUTO

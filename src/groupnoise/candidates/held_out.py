@@ -271,13 +271,17 @@ class HeldOutTrials:
         that its trial had.
         """
         if option.name not in self.predictions:
-            plain = {**option.parameters, "answer_temperature": 1.0, "ordinal_smoothing": 0.0}
-            self(replace(option, parameters={**plain, **self.asked}), share)
-        if "answer_temperature" in self.asked:
-            return self.predictions[option.name]
-        return at_temperature(
-            self.predictions[option.name], option.parameters["answer_temperature"]
-        )
+            undecided = {"answer_temperature": 1.0, "ordinal_smoothing": 0.0, "label_offsets": None}
+            parameters = {**option.parameters, **undecided, **self.asked}
+            self(replace(option, parameters=parameters), share)
+        found = self.predictions[option.name]
+        if "answer_temperature" not in self.asked:
+            found = at_temperature(found, option.parameters["answer_temperature"])
+        offsets = option.parameters.get("label_offsets")
+        if offsets is None or "label_offsets" in self.asked:
+            return found
+        offset: FloatArray = softmax(np.log(np.maximum(found, 1e-9)) + offsets, axis=1)
+        return offset
 
     def average(self, decisions: Decisions) -> tuple[FloatArray, BoolArray] | None:
         """Return what the settings taken say together of held-out rows, and their candidates.
@@ -363,6 +367,7 @@ def candidate_options(facts: Mapping[str, Any]) -> list[Option]:
         "n_members": n_members,
         "ordinal_smoothing": 0.0,
         "answer_temperature": 1.0,
+        "label_offsets": None,
         "kernel_scale": 1.0,
         "kernel_ridge": 0.05,
     }

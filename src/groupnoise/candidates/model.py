@@ -196,6 +196,9 @@ class CandidateModel(CandidateAnswers):
         check_count("dim", self.dim)
         check_count("n_members", self._in_use("n_members"))
         check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
+        offsets = self._in_use("label_offsets")
+        if offsets is not None and not np.isfinite(np.asarray(offsets, dtype=float)).all():
+            raise ParameterError("label_offsets must be finite numbers, one for each label.")
         for name in ("answer_temperature", "kernel_scale", "kernel_ridge"):
             check_positive(name, self._in_use(name))
         check_choice("normalize", self.normalize, ("both", "objects", "targets"))
@@ -321,18 +324,30 @@ class CandidateModel(CandidateAnswers):
         check_is_fitted(self, "model_")
         rows = self.scaler_(rows_to_predict(self, X))
         blocks = torch.from_numpy(rows).split(EVALUATION_BATCH)
+        offsets = self._offsets()
         pairs = []
         with torch.no_grad():
             for number, model in enumerate(self._models()):
                 logits = torch.cat([self._logits(model, block) for block in blocks])
                 if self.normalize != "targets":
-                    pairs.append((logits / cooling).log_softmax(-1))
+                    pairs.append((logits / cooling + offsets).log_softmax(-1))
                 elif model.target_inputs is not None:  # asked during training
-                    pairs.append((logits - self._log_normalizer(model)) / cooling)
+                    pairs.append((logits - self._log_normalizer(model)) / cooling + offsets)
                 else:
                     log_normalizer = torch.from_numpy(self.log_normalizer_[number])
-                    pairs.append((logits - log_normalizer) / cooling)
+                    pairs.append((logits - log_normalizer) / cooling + offsets)
         return pairs
+
+    def _offsets(self) -> Tensor:
+        """Return what is added to the logarithm of each label's answer, shape (n_classes,)."""
+        offsets = self._in_use("label_offsets")
+        if offsets is None:
+            return torch.zeros(len(self.classes_))
+        if len(offsets) != len(self.classes_):
+            raise ParameterError(
+                f"label_offsets has {len(offsets)} numbers for {len(self.classes_)} labels."
+            )
+        return torch.tensor(offsets, dtype=torch.float32)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normalizer_}
