@@ -140,8 +140,8 @@ def choose_settings(
         and "label_offsets" not in trials.asked
     ):
         reasons.append(
-            "Answers are brought near how frequent labels are (label_offsets): some label is most "
-            "of the truth, by held-out candidates, and was answered far too rarely."
+            "Answers are brought near how frequent labels are (label_offsets): by held-out "
+            "candidates the answers of these settings were far from it."
         )
     warnings += _covered_less(trials, best, first.resource)
     best = _smoothed(trials, best, first.resource) if facts["labels in an order"] else best

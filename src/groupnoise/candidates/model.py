@@ -43,7 +43,7 @@ from groupnoise.core.prior_weights import group_weights, log_candidate_weights
 from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.trade_off import CandidateTrials
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import History
