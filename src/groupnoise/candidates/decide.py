@@ -133,17 +133,15 @@ def choose_settings(
             "labels apart."
         )
     best = _tempered(trials, best, first.resource)
-    if not facts["labels in an order"]:
+    if _label_ahead(trials, best, first.resource) and not facts["labels in an order"]:
         best = _as_frequent(trials, best, first.resource)
-    if (
-        any(each.parameters["label_offsets"] for each in best)
-        and "label_offsets" not in trials.asked
-    ):
-        reasons.append(
-            "Answers are brought near how frequent labels are (label_offsets): by held-out "
-            "candidates the answers of these settings were far from it."
-        )
-    warnings += _covered_less(trials, best, first.resource)
+        if any(each.parameters["label_offsets"] for each in best):
+            reasons.append(
+                "Answers are brought near how frequent labels are (label_offsets): by held-out "
+                "candidates the answers of these settings were far from it."
+            )
+    if ahead := _label_ahead(trials, best, first.resource):
+        warnings.append(ahead)
     best = _smoothed(trials, best, first.resource) if facts["labels in an order"] else best
     width = best[0].parameters["ordinal_smoothing"]
     if facts["labels in an order"] and width and "ordinal_smoothing" not in trials.asked:
@@ -182,8 +180,8 @@ def averaged_options(search: Search) -> list[Option]:
     ]
 
 
-def _covered_less(trials: HeldOutTrials, options: list[Option], share: float) -> list[str]:
-    """Return a warning where one label is a candidate more often than the answers of all are.
+def _label_ahead(trials: HeldOutTrials, options: list[Option], share: float) -> str:
+    """Say where one label is a candidate more often than answers are, or nothing.
 
     The criterion gives nothing for a label that stands everywhere, for such a label may be false
     everywhere. Where it is true, accuracy is lost, and only the user can know.
@@ -194,13 +192,13 @@ def _covered_less(trials: HeldOutTrials, options: list[Option], share: float) ->
     own, always = candidates[np.arange(len(answers)), answers], candidates[:, label]
     ahead = always.astype(float) - own
     if ahead.mean() <= 2 * ahead.std() / math.sqrt(len(ahead)):
-        return []
-    return [
+        return ""
+    return (
         f"{str(trials.classes[label])!r} is among the candidates of {always.mean():.0%} of "
         f"held-out rows, the answers of this model of {own.mean():.0%}: if rows have it as a "
         "candidate whether it is true or not, that is as it should be; if it is as frequent as "
         "it seems, a method that heeds frequencies may be right more often (--method proden)."
-    ]
+    )
 
 
 def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:

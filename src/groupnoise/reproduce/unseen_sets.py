@@ -168,6 +168,7 @@ def draw_candidates(
     noise: str,
     generator: np.random.Generator,
 ) -> BoolArray:
+    """Return candidates of rows whose class is known: `noise` is one of `NOISES`."""
     from groupnoise.candidates.noise import add_candidates
 
     if noise not in NOISES:
