@@ -342,6 +342,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", help="names of sets, by default all")
     parser.add_argument("--seeds", default="0:2", help="FIRST:LAST, the last left out")
     parser.add_argument("--log", type=Path, help="finished trials, read and appended to")
+    parser.add_argument("--name", default="later_sets", help="of the result file")
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = []
@@ -359,7 +360,7 @@ def main() -> None:
         )
         results += found
     write_result(
-        "later_sets",
+        options.name,
         {
             "share held out": 0.25,
             "summaries": [asdict(each) for each in summarise_unseen(results)],
