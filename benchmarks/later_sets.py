@@ -29,7 +29,7 @@ from groupnoise import Groups
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 from groupnoise.reproduce.unseen import run_unseen, summarise_unseen
-from groupnoise.reproduce.unseen_sets import UnseenSet, draw_candidates
+from groupnoise.reproduce.unseen_sets import UnseenSet, noisy_candidates
 
 METHODS = {
     "mil": ("max-matching", "milr", "mi-net", "attention-mil", "instance-lr"),
@@ -315,7 +315,7 @@ def candidates(
     return PartialLabelDataset(
         name=name,
         features=features[rows],
-        candidates=draw_candidates(features[rows], truth, len(names), noise, generator),
+        candidates=noisy_candidates(features[rows], truth, len(names), noise, generator),
         class_names=[str(each) for each in names],
         truth=truth,
     )
@@ -343,7 +343,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:2", help="FIRST:LAST, the last left out")
     parser.add_argument("--log", type=Path, help="finished trials, read and appended to")
     parser.add_argument("--name", default="later_sets", help="of the result file")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     results = []
     for each in SETS:

@@ -133,7 +133,8 @@ def choose_settings(
             "labels apart."
         )
     best = _tempered(trials, best, first.resource)
-    if _label_ahead(trials, best, first.resource) and not facts["labels in an order"]:
+    is_open = not facts["labels in an order"] and "label_offsets" not in trials.asked
+    if is_open and _label_ahead(trials, best, first.resource):
         best = _as_frequent(trials, best, first.resource)
         if any(each.parameters["label_offsets"] for each in best):
             reasons.append(
@@ -218,8 +219,6 @@ def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> lis
 
 def _as_frequent(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
     """Return options whose answers are about as frequent as labels are on held-out rows."""
-    if "label_offsets" in trials.asked:
-        return options
     candidates = trials.candidates[trials.held]
     return [
         replace(each, parameters={**each.parameters, "label_offsets": found})

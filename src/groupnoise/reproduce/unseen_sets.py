@@ -128,7 +128,7 @@ def candidate_table(
     return PartialLabelDataset(
         name=table,
         features=features,
-        candidates=draw_candidates(features, truth, n_classes, noise, generator),
+        candidates=noisy_candidates(features, truth, n_classes, noise, generator),
         class_names=[str(label) for label in range(n_classes)],
         truth=truth,
     )
@@ -161,7 +161,7 @@ def _table(
     raise ConfigError(f"there is no table {name!r} to draw candidates for.")
 
 
-def draw_candidates(
+def noisy_candidates(
     features: FloatArray,
     truth: IntArray,
     n_classes: int,

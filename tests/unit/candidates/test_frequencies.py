@@ -6,7 +6,7 @@ import pytest
 from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.candidates.frequencies import N_STEPS, label_frequencies, label_offsets
 from groupnoise.exceptions import ParameterError
-from groupnoise.reproduce.unseen_sets import draw_candidates
+from groupnoise.reproduce.unseen_sets import noisy_candidates
 
 FREQUENCIES = np.array([0.7, 0.2, 0.1])
 
@@ -89,7 +89,7 @@ def test_fit_heeds_frequencies_and_says_so():
     words = 1 / np.arange(1, 201) / (1 / np.arange(1, 201)).sum()
     chances = 0.9 * words + 0.1 * generator.dirichlet(np.full(200, 0.1), size=6)
     rows = np.log1p([generator.multinomial(25, chances[label]) for label in truth])
-    candidates = draw_candidates(rows, truth, 6, "instance", generator)
+    candidates = noisy_candidates(rows, truth, 6, "instance", generator)
     model = MaxMatchingPartialLabelClassifier(max_epochs=10, random_state=0)
     model.fit(rows[:200], candidates[:200])
     assert all(setting["label_offsets"] for _, setting in model.decisions_.members)
