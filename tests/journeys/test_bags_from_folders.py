@@ -67,7 +67,8 @@ def test_calibrate_takes_what_was_held_out_and_changes_no_answer(command, tmp_pa
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         said = command("calibrate", "model", data, "-o", "calibrated")
-    assert "bags held out of training; saved to calibrated" in said.out
+    assert "7 bags held out of training" in said.out
+    assert "; saved to calibrated" in said.out
     assert "probabilities of instances" in said.out
     assert "labels that change: 0 of 7 bags, 0 of" in said.out
     assert "warning: 7 bags to calibrate by: too few" in said.err

@@ -248,9 +248,7 @@ def test_a_sample_that_holds_every_id_equally_often_is_close_to_the_full_set(
 def test_the_fast_path_equals_the_dense_loss(sizes, seed, selection, weighting, shared):
     groups = id_groups(sizes, n_ids=6, n_targets=N_TARGETS, seed=seed)
     batch = collate(groups, np.arange(len(sizes)))
-    model = table_model(
-        n_objects=6, n_targets=N_TARGETS, shared=shared, has_bias=True, seed=seed, scale=0.7
-    )
+    model = table_model(n_objects=6, n_targets=N_TARGETS, shared=shared, has_bias=True, seed=seed)
     on_probabilities = weighting is not None and weighting.similarity.uses_probabilities
     pair = PairMatching(FullCandidates(N_TARGETS), with_probabilities=on_probabilities)
     objective = GroupObjective(make_selection(selection), weighting)
