@@ -57,6 +57,32 @@ def candidates_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def later_table(result: dict[str, Any]) -> str:
+    """One line per figure of the sets taken later, with all sets where ours is far behind."""
+    lines = [
+        "| | sets | methods | mean rank of a plain fit | next | first or level | furthest behind | "
+        "more than two points behind |",
+        "|---" * 8 + "|",
+    ]
+    titles = {figure: f"bags: {title}" for figure, title in BAG_FIGURES.items()}
+    titles |= {"accuracy": "candidates: accuracy", "full NDCG@10": "clicks: NDCG@10, whole catalogue"}
+    for figure, title in titles.items():
+        cells: dict[str, dict[str, list[float]]] = {}
+        for trial in result["trials"]:
+            if figure in trial["metrics"]:
+                of_set = cells.setdefault(trial["dataset"], {})
+                of_set.setdefault(trial["method"], []).append(trial["metrics"][figure])
+        figures = {
+            name: {method: float(np.mean(values)) for method, values in methods.items()}
+            for name, methods in cells.items()
+        }
+        gaps = {name: max(values.values()) - values[OURS] for name, values in figures.items()}
+        far = [f"{n} ({gaps[n]:.3f})" for n in sorted(gaps, key=lambda n: -gaps[n])]
+        shown = ", ".join(far[: sum(gap > MAX_BEHIND for gap in gaps.values())])
+        lines.append(f"{_line(title, figures)} {shown or 'nowhere'} |")
+    return "\n".join(lines)
+
+
 def _of_bags(result: dict[str, Any], figure: str) -> Figures:
     figures: Figures = {}
     for row in result["rows"]:

@@ -62,6 +62,7 @@ from _unseen_tables import (
     bag_tables,
     candidates_table,
     clicks_table,
+    later_table,
     unseen_table,
 )
 
@@ -176,6 +177,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_sival-ablation": reproduction_table,
     "reproduce_sival-pairs": reproduction_table,
     "bag_accuracy": bag_accuracy_table,
+    "later_sets": later_table,
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
