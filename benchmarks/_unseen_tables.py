@@ -65,7 +65,10 @@ def later_table(result: dict[str, Any]) -> str:
         "|---" * 8 + "|",
     ]
     titles = {figure: f"bags: {title}" for figure, title in BAG_FIGURES.items()}
-    titles |= {"accuracy": "candidates: accuracy", "full NDCG@10": "clicks: NDCG@10, whole catalogue"}
+    titles |= {
+        "accuracy": "candidates: accuracy",
+        "full NDCG@10": "clicks: NDCG@10, whole catalogue",
+    }
     for figure, title in titles.items():
         cells: dict[str, dict[str, list[float]]] = {}
         for trial in result["trials"]:
