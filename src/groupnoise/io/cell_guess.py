@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -33,11 +33,13 @@ class CellReading:
     `setting`: "mil", "pll" or "rs".
     `columns`: the column that plays each part.
     `why`: what its cells say.
+    `is_sure`: whether it may be taken without asking, where it is the only one.
     """
 
     setting: str
     columns: Mapping[str, str]
     why: str
+    is_sure: bool = True
 
 
 def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
@@ -48,10 +50,11 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
     `known`: columns whose names or users tell their part already.
     """
     table = _Table(head, known)
-    found = table.bags()
-    if not found:
-        found = table.candidates() + table.clicks()
-    return found
+    bags = table.bags()
+    if bags and table.times and "group" not in known:
+        # An attribute of users is the same in all their clicks, too.
+        return [*(replace(each, is_sure=False) for each in bags), *table.clicks()]
+    return bags or table.candidates() + table.clicks()
 
 
 class _Table:
@@ -93,8 +96,6 @@ class _Table:
             labels = self._labels(group)
             if labels and len(self._features(group, labels)) >= MIN_FEATURES:
                 found[group] = labels
-        if self.times and "group" not in self.known:
-            return []  # An attribute of users is the same in all their clicks, too.
         # Slides of one patient share what the patient's do: the finest groups are the bags.
         finest = max(found, key=self.distinct.__getitem__, default="")
         if all(self._is_constant(group, finest) for group in found):
@@ -104,7 +105,7 @@ class _Table:
                 "mil",
                 {"group": group, "label": label},
                 f"{label!r} is the same in all rows of each {group!r}, so it is taken as the label "
-                f"and {group!r} as the bag",
+                f"and {group!r} as the bag (--label and --group say otherwise)",
             )
             for group, labels in found.items()
             for label in labels
@@ -138,7 +139,7 @@ class _Table:
                 "rs",
                 {"user": user, "item": item, "time": time},
                 f"{user!r} and {item!r} are the only ids beside the times of {time!r}; the first "
-                "is taken as the user",
+                "is taken as the user (--user and --item say otherwise)",
             )
         ]
 
@@ -155,8 +156,9 @@ class _Table:
 
     def _labels(self, group: str) -> list[str]:
         """Return what may be the label of bags, the likeliest ones alone."""
-        if "label" in self.known:
-            return [name for name in [self.known["label"]] if self._is_constant(name, group)]
+        called = self.known.get("label", group)
+        if called != group and self._is_constant(called, group):
+            return [called]
         most = min(MAX_LABELS, max(2, self.distinct[group] // 3))
         parts = {usual_column(part, self.frame.columns) for part in ("patient", "split", "truth")}
         found = [
@@ -168,8 +170,7 @@ class _Table:
             and not self.frame[name].null_count()
             and self._is_constant(name, group)
         ]
-        by_word = [name for name in found if _LABEL_WORDS.search(name)]
-        return by_word or [name for name in found if self.distinct[name] == 2] or found
+        return [name for name in found if _LABEL_WORDS.search(name)] or found
 
     def _features(self, group: str | None = None, labels: list[str] | None = None) -> list[str]:
         """Return the numbers that tell rows of one bag, or all rows, apart."""
@@ -189,7 +190,16 @@ def _holds_lists(cells: pl.Series) -> bool:
     for mark in LABEL_SEPARATORS:
         is_list = cells.str.contains(mark, literal=True)
         if len(cells) and is_list.mean() >= MIN_LISTS:  # type: ignore[operator]
-            words = cells.str.split(mark).explode().str.strip_chars()
-            if words.n_unique() <= max(3, min(100, len(words) // 5)):
-                return True
+            lists = [[word.strip() for word in cell.split(mark)] for cell in cells]
+            first = {words[0] for words in lists}
+            later = {word for words in lists for word in words[1:]}
+            n_words = sum(map(len, lists))
+            are_few = len(first | later) <= max(3, min(100, n_words // 5))
+            # Places and decimal commas have parts, too, but each part has its own place.
+            if are_few and len(first & later) >= MIN_LISTS * len(first | later):
+                return mark != "," or not all(map(_is_number, first | later))
     return False
+
+
+def _is_number(word: str) -> bool:
+    return word.replace(".", "", 1).isdigit()

@@ -72,9 +72,12 @@ _TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
 """What files of RecBole add to the names of columns."""
 HOW_OFTEN = frozenset({
     "weight", "count", "counts", "plays", "playcount", "play_count", "listens", "listen_count",
-    "frequency", "quantity", "n_clicks", "num_plays", "views",
+    "frequency", "quantity", "n_clicks", "num_plays", "views", "menge", "anzahl", "quantite",
+    "event", "event_type", "action", "behavior", "behaviour", "ereignis",
+    *USUAL_NAMES["clicked"],
 })  # fmt: skip
-"""What columns are called that say how often a user chose an item, which a click does not."""
+"""What columns are called that say how often a user chose an item, or whether, or how; a row is one
+click all the same."""
 NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
 """Parts that one column plays."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)

@@ -159,7 +159,7 @@ def find_click_columns(
         if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
             report(
                 f"left out column {name!r}: every row counts as one click; --rating {name} with "
-                "--min-rating drops rows below a bound"
+                "--min-rating drops rows whose number is below a bound"
             )
     return ClickColumns(user_column, item_column, time_column, rating_column)
 

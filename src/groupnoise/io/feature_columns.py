@@ -13,6 +13,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
+from groupnoise.io.column_names import USUAL_NAMES, plain_name
 from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
 from groupnoise.io.sources import Report
@@ -27,8 +28,13 @@ from groupnoise.io.word_features import (
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
-ID_WORDS = ("id", "ids", "uid", "uuid", "guid")
-"""Last words of the names of ids: instance_id, patientId."""
+ID_WORDS = frozenset({
+    "id", "ids", "uid", "uuid", "guid", "nr", "nummer", "ref", "reference", "referenz", "zip",
+    "zipcode", "postcode", "plz", "phone", "telefon", "tel", "iban", "isbn", "ean", "aktenzeichen",
+})  # fmt: skip
+"""Last words of the names of ids: instance_id, patientId, Kundennr."""
+MOSTLY = 0.9
+"""Share of rows in which a column must name a candidate to be taken for the truth."""
 INDEX_NAME = re.compile(
     r"(unnamed: \d+|index|idx|row|rowid|row[_ ]?(nr|no|num|number)|level_0|__index_level_\d+__)?"
 )
@@ -64,9 +70,10 @@ class RowAnswers:
         if group_of_row is None:
             number = {name.lower(): column for column, name in enumerate(self.class_names)}
             columns = np.array([number.get(value, -1) for value in values])[codes]
-            if (columns < 0).any() or not self.labels[np.arange(len(codes)), columns].all():
+            named = columns >= 0
+            if (self.labels[np.arange(len(codes)), columns] & named).mean() < MOSTLY:
                 return None
-            return "one of the candidates in every row: name it with --truth if it is the true one"
+            return "names candidates of the row: name it with --truth if it is the true label"
         n_bags = int(group_of_row.max()) + 1
         holds = np.zeros((n_bags, len(values)), dtype=np.bool_)
         holds[group_of_row, codes] = True
@@ -225,7 +232,9 @@ def feature_columns(
             f"numbers or of text with `features` (--features{such_as})."
         )
     if chosen:
-        shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
+        first, last = columns.index(chosen[0]), columns.index(chosen[-1])
+        is_range = len(chosen) > 1 and last - first + 1 == len(chosen)
+        shown = f"{chosen[0]!r} to {chosen[-1]!r}" if is_range else _joined([*map(repr, chosen)])
         report(f"took {counted(len(chosen), 'numeric columns')} as features, {shown}")
     if recurring:
         named = _joined([repr(column) for column in recurring])
@@ -239,7 +248,8 @@ def _recurs(table: Table, column: str) -> bool:
     """Tell whether categories recur enough to learn from, and are no names of rows."""
     cells = table.frame[column].drop_nulls()
     often = ROWS_OF_A_CATEGORY * cells.n_unique() <= len(cells)
-    return often and not is_id_name(column) and not holds_times(cells)
+    is_split = plain_name(column) in USUAL_NAMES["split"]
+    return often and not is_split and not is_id_name(column) and not holds_times(cells)
 
 
 def _holds_lists(table: Table, column: str) -> bool:
@@ -263,8 +273,12 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
         return "constant"
     if len(values) < MIN_ROWS or not (values == np.floor(values)).all():
         return None
+    if holds_times(cells):
+        return "times"
     if _numbers_without_gap(values):
         return "row numbers"
+    if (np.diff(values) > 0).all():
+        return "rises from row to row, as ids do"
     return None if group_of_row is None else _numbering_of_groups(values, group_of_row)
 
 

@@ -106,7 +106,7 @@ def guess_setting(
         known = {part: usual_column(part, columns) for part in ("group", "label", "user", "item")}
         known |= {part: name for part, name in given.items() if isinstance(name, str)}
         readings = readings_of_cells(head, {part: name for part, name in known.items() if name})
-        if len(readings) == 1:
+        if len(readings) == 1 and readings[0].is_sure:
             return _told(readings[0])
         if readings:
             raise DataError(_question(path, readings))
@@ -136,9 +136,10 @@ def _question(path: str, readings: Sequence[CellReading]) -> str:
     ways = [
         " ".join(f"--{part} {name!r}" for part, name in each.columns.items()) for each in readings
     ]
+    more = "in more than one way" if len(ways) > 1 else "so, but beside times that is not sure"
     return (
-        f"the columns of {path} may be read in more than one way: by their cells "
-        f"{' or '.join(ways[:4])}; say which."
+        f"the columns of {path} may be read {more}: by their cells {' or '.join(ways[:4])}; say "
+        "which."
     )
 
 

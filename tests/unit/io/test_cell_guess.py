@@ -67,10 +67,29 @@ def test_what_the_user_names_is_kept(tmp_path):
     assert guess.columns == {"group": "branch", "label": "size"}
 
 
-def test_attributes_of_people_beside_times_are_no_labels(tmp_path):
+def test_attributes_of_people_beside_times_are_asked_about(tmp_path):
     when = [f"2024-01-{1 + row % 28:02d}" for row in range(240)]
-    with pytest.raises(DataError, match="do not tell"):
+    with pytest.raises(
+        DataError, match="not sure: by their cells --group 'branch' --label 'denied'"
+    ):
         told(tmp_path, branches(when=when))
+    sample = [f"S{row % 60}" for row in range(240)]
+    with pytest.raises(DataError, match="--label 'denied' or --user 'branch' --item 'sample'"):
+        told(tmp_path, branches(when=when, sample=sample))
+    assert told(tmp_path, branches(when=when), given={"group": "branch"}).setting == "mil"
+
+
+def test_a_feature_that_is_called_as_labels_are_is_none_if_rows_of_a_bag_differ(tmp_path):
+    y = np.random.default_rng(2).normal(size=240).round(3)
+    assert told(tmp_path, branches(y=y)).columns == {"group": "branch", "label": "denied"}
+
+
+@pytest.mark.parametrize("cells", [["0,5", "1,0", "1,5"], ["Ulm, Nord", "Bonn, West", "Ulm, Ost"]])
+def test_decimal_commas_and_places_are_no_lists(tmp_path, cells):
+    generator = np.random.default_rng(0)
+    rows = {"a": generator.normal(size=90), "b": generator.normal(size=90), "c": cells * 30}
+    with pytest.raises(DataError, match="do not tell"):
+        told(tmp_path, rows)
 
 
 def test_lists_of_few_words_are_candidates(tmp_path):

@@ -111,6 +111,28 @@ def test_categories_that_recur_are_features_without_being_named(tmp_path):
     assert np.array_equal(found.bags.objects[:2, 1:], [[0, 1], [1, 0]])
 
 
+@pytest.mark.parametrize(
+    ("name", "cells", "why"),
+    [
+        ("ref", 100_001 + 7 * (np.arange(120) * 41 % 120), "an id"),
+        ("taken", 100_001 + 3 * np.arange(120), "rises from row to row"),
+        ("seen", 1_700_000_000 + np.arange(120) * 40 % 997, "times"),
+    ],
+)
+def test_numbers_that_name_rows_or_times_are_no_features(tmp_path, name, cells, why):
+    told = []
+    found = read_bags(categories(tmp_path / "bags.csv", **{name: cells}), report=told.append)
+    assert name not in found.feature_names
+    assert any(f"{name!r} ({why}" in each for each in told)
+
+
+def test_the_part_of_a_split_is_no_feature(tmp_path):
+    split = np.array(["train", "test", "train"])[np.arange(120) % 3]
+    assert (
+        "split: test" not in read_bags(categories(tmp_path / "bags.csv", split=split)).feature_names
+    )
+
+
 @pytest.mark.parametrize("words", [("fine", "broken"), (0, 1)])
 def test_a_column_that_tells_the_label_of_every_bag_is_no_feature(tmp_path, words):
     rows, told = np.arange(120), []

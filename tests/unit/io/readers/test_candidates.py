@@ -144,3 +144,21 @@ def test_rows_to_be_answered_about_may_lack_candidates(tmp_path):
         assert bare.candidates.shape == (2, 0)
     np.savez(tmp_path / "a.npz", X=np.eye(3))
     assert read_candidates(tmp_path / "a.npz", labels_needed=False).candidates.shape == (3, 0)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.95])
+def test_a_column_that_names_candidates_of_its_rows_is_no_feature(tmp_path, share):
+    generator, told = np.random.default_rng(0), []
+    birds = np.array(["wren", "robin", "tit"])
+    truth = generator.integers(3, size=100)
+    said = np.where(generator.random(100) < share, truth, (truth + 1) % 3)
+    rows = {
+        "length": generator.normal(size=100),
+        "candidates": ["|".join({birds[one], birds[(one + 2) % 3]}) for one in truth],
+        "reviewer": birds[said],
+    }
+    path = tmp_path / "rows.csv"
+    pl.DataFrame(rows).write_csv(path)
+    found = read_candidates(path, report=told.append)
+    assert found.feature_names == ("length",)
+    assert any("'reviewer' (names candidates of the row" in each for each in told)
