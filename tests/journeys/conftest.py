@@ -76,6 +76,7 @@ def from_wheel(wheel, tmp_path):
 
 IN_ONE_PROCESS = """
 import shlex, sys
+from groupnoise.cli import main
 for command in sys.argv[1:]:
     sys.argv = ["groupnoise", *shlex.split(command)]
     try:
