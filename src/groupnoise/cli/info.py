@@ -98,6 +98,7 @@ def info(
     about = "" if record is None else f" of {ABOUT.get(record.setting, record.setting)}"
     typer.echo(f"{model}: {kind}{about}{_answers(model, manifest)}")
     n_updates = _show_trainings(record, show_all)
+    _show_columns(record, _part(model, manifest, "fitted", dict), show_all)
     has_weights = weights.is_file()
     size = f"{weights.stat().st_size / 1e6:.1f} MB" if has_weights else "which is missing"
     epochs = f"; {counted(len(history), 'epochs')}" if history else ""
@@ -113,6 +114,24 @@ def info(
     if "decisions" in manifest:
         _show_decisions(_part(model, manifest, "decisions", dict), n_updates, show_all)
     _show_parameters(model, manifest, show_all, seeded=record is not None)
+
+
+def _show_columns(record: TrainingRecord | None, fitted: dict[str, Any], show_all: bool) -> None:
+    """Say which columns of its file a model takes for what."""
+    from groupnoise.io.column_names import NAMED_PARTS
+
+    options = {} if record is None else record.options
+    parts = [(part, options[part]) for part in NAMED_PARTS if options.get(part)]
+    said = [
+        f"{part} {', '.join([each] if isinstance(each, str) else each)}" for part, each in parts
+    ]
+    names = [str(each) for each in fitted.get("feature_names_in") or []]
+    if names:
+        n_shown = len(names) if show_all else MAX_CLASSES
+        left = f", ... ({len(names)} in all)" * (len(names) > n_shown)
+        said.append(f"features {', '.join(names[:n_shown])}{left}")
+    if said:
+        typer.echo(f"columns: {'; '.join(said)}")
 
 
 def _answers(model: Path, manifest: dict[str, Any]) -> str:

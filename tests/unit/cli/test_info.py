@@ -116,6 +116,20 @@ def test_the_seed_that_fit_sets_by_itself_is_no_parameter_that_was_given(decided
     assert "  random_state = 0" in lines_of(capsys, decided, show_all=True)
 
 
+def test_columns_are_named_by_their_parts(decided, capsys):
+    options = {"user": "who", "item": "what", "time": "when", "separator": ";"}
+    write_training_record(decided, TrainingRecord("log", "rs", "a", 60, options=options))
+    assert "columns: user who; item what; time when" in lines_of(capsys, decided)
+    manifest = json.loads((decided / "manifest.json").read_text())
+    manifest["fitted"]["feature_names_in"] = [f"f{number}" for number in range(20)]
+    (decided / "manifest.json").write_text(json.dumps(manifest))
+    (line,) = (each for each in lines_of(capsys, decided) if each.startswith("columns: "))
+    assert line.endswith(
+        "; features f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, ... (20 in all)"
+    )
+    assert lines_of(capsys, decided, show_all=True)[2].endswith("f18, f19")
+
+
 def test_settings_are_told_in_words_and_what_they_reach_beside_popularity(decided, capsys):
     said = lines_of(capsys, decided)
     assert any(line.startswith("decided by fit, which tried ") for line in said)
