@@ -59,13 +59,14 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
 
 class _Table:
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
-        self.known = known
         self.frame = head.select(
             pl.col(name).cast(pl.String, strict=False).str.strip_chars()
             for name, kind in head.schema.items()
             if not kind.is_nested()
         )
         columns = self.frame.columns
+        # What a user misspelt is for the reader to refuse, which knows what was meant.
+        self.known = {part: name for part, name in known.items() if name in columns}
         full = {name: self.frame[name].drop_nulls() for name in columns}
         full = {name: cells.filter(cells != "") for name, cells in full.items()}
         self.times = {name for name in columns if holds_times(head[name])}

@@ -116,3 +116,13 @@ def test_two_ids_beside_times_are_clicks(tmp_path):
     guess = told(tmp_path, rows)
     assert guess.setting == "rs"
     assert guess.columns == {"user": "who", "item": "what", "time": "moment"}
+
+
+def test_columns_that_are_not_there_or_hold_lists_are_left_to_the_reader(tmp_path):
+    guess = told(tmp_path, branches(), given={"group": "brnch"})
+    assert guess.columns == {"group": "branch", "label": "denied"}
+    path = tmp_path / "rows.parquet"
+    nested = {"group": [[1], [2]] * 20, "a": [1.0, 2.0] * 20, "b": ["p", "q"] * 20}
+    pl.DataFrame(nested).write_parquet(path)
+    with pytest.raises(DataError, match="do not tell"):
+        guess_setting(str(path))
