@@ -33,6 +33,7 @@ ID_WORDS = frozenset({
     "zipcode", "postcode", "plz", "phone", "telefon", "tel", "iban", "isbn", "ean", "aktenzeichen",
 })  # fmt: skip
 """Last words of the names of ids: instance_id, patientId, Kundennr."""
+FIRST_ROWS = 1000
 MOSTLY = 0.9
 """Share of rows in which a column must name a candidate to be taken for the truth."""
 INDEX_NAME = re.compile(
@@ -61,10 +62,12 @@ class RowAnswers:
         One of the candidates in each row is the truth; a value that all bags with a label hold and
         no other bag does is that label.
         """
-        words = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
-        if not 2 <= words.n_unique() <= max(MAX_ANSWERS, len(self.class_names)):
+        most = max(MAX_ANSWERS, len(self.class_names))
+        # Most columns are numbers, told by their first rows: tables may have thousands of them.
+        if len(cells) < MIN_ROWS or cells.head(FIRST_ROWS).n_unique() > 2 * most:
             return None
-        if len(words) < MIN_ROWS:
+        words = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+        if not 2 <= words.n_unique() <= most:
             return None
         values, codes = np.unique(words.to_numpy(), return_inverse=True)
         if group_of_row is None:
