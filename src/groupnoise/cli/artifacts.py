@@ -6,13 +6,12 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_table
+from groupnoise.cli.options import DataOptions, reads_table, say_aside
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
@@ -216,7 +215,7 @@ def add(
             item=item,
             title=title,
             category=category,
-            report=partial(typer.echo, err=True),
+            report=say_aside,
             **options.form,
         )
     _say(artifact, version, n_before)

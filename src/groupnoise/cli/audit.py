@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, counted_bars, reads_data
+from groupnoise.cli.options import DataName, DataOptions, Quiet, Seed, counted_bars, reads_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -24,7 +24,7 @@ MAX_SHOWN_USERS = 5
 
 @reads_data
 def audit(
-    data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    data: DataName,
     options: DataOptions,
     model: Annotated[
         Path | None,
@@ -70,11 +70,11 @@ def audit(
         list[str] | None,
         typer.Option("--param", "-p", help="A parameter of max-matching, as name=value."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
+    seed: Seed = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what --clean names.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find what looks wrong in data: groups, labels, candidates and clicks, ranked.
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DATA_HELP, SETTINGS, DataOptions, progress_bars, reads_data
+from groupnoise.cli.options import (
+    DATA_HELP,
+    SETTINGS,
+    AsJson,
+    DataOptions,
+    progress_bars,
+    reads_data,
+    say_aside,
+)
 from groupnoise.cli.sources import find_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import MissingDataError
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from groupnoise.core.arrays import ProgressCallback
+    from groupnoise.io.description import Description
     from groupnoise.io.registry import DatasetEntry
 
 
@@ -27,7 +38,8 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Searched before GROUPNOISE_DATA and the usual places."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
+MAX_BARS, BAR_WIDTH = 30, 40
+"""Bars of a histogram in a terminal, and characters of the longest."""
 WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 
@@ -69,7 +81,6 @@ def describe_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what a data set holds and what is odd about it."""
-    from groupnoise.cli.data_tables import description_page, show_description
     from groupnoise.io.files import check_not_own_input, check_writable_file, write_text
 
     if html is not None:
@@ -83,7 +94,7 @@ def describe_command(
     if as_json:
         typer.echo(json.dumps(description.as_dict(), indent=2))
         return
-    show_description(description, entry)
+    _show_description(description, entry)
     if html is not None:
         typer.echo(f"wrote {html}")
 
@@ -104,10 +115,9 @@ def path_command(name: Name, data_dir: DataDir = None) -> None:
 @data_app.command("fetch")
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set, verify it, and print where it lies."""
-    from groupnoise.cli.data_tables import transfer_bars
     from groupnoise.io.download import fetch_dataset
 
-    with transfer_bars() as progress:
+    with _transfer_bars() as progress:
         paths = fetch_dataset(name, data_dir=data_dir, progress=progress)
     for path in paths:
         typer.echo(path)
@@ -147,14 +157,89 @@ def _show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
         typer.echo(json.dumps(rows, indent=2))
         return
 
-    from groupnoise.cli.data_tables import show_rows
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
 
-    show_rows(rows)
+    table = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    Console().print(table)
 
 
-# typer reads these annotations at run time, so they must also hold on Python 3.10.
-Number = float | None
-Count = int | None
+def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
+    """Return a description as the text of an HTML page.
+
+    `entry`: adds the citation, terms and origin of a named set.
+    """
+    from groupnoise.io.description import format_fact
+    from groupnoise.pages import render_page
+
+    return render_page(
+        "describe.html",
+        package="groupnoise.pages",
+        description=description,
+        entry=entry,
+        format_fact=format_fact,
+    )
+
+
+def _show_description(description: Description, entry: DatasetEntry | None) -> None:
+    """Print counts, oddities and bars, and whom to cite for a named set."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from groupnoise.io.description import format_fact
+
+    console = Console()
+    console.print(f"[bold]{escape(description.name)}[/] ({description.setting})\n")
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts.add_column()
+    facts.add_column(justify="right")
+    for name, value in description.facts.items():
+        facts.add_row(escape(name), format_fact(value))
+    console.print(facts)
+    for sentence in description.oddities:
+        console.print(f"[yellow]! {escape(sentence)}[/]")
+    for histogram in description.histograms:
+        console.print(f"\n[bold]{escape(histogram.title)}[/]")
+        bars = Table(box=None, show_header=False, pad_edge=False)
+        bars.add_column(justify="right", max_width=24, overflow="ellipsis", no_wrap=True)
+        bars.add_column(justify="right")
+        bars.add_column()
+        highest = max(*histogram.counts, 1)
+        shown = list(zip(histogram.labels, histogram.counts, strict=True))
+        for label, count in shown[:MAX_BARS]:
+            bar = "█" * round(BAR_WIDTH * count / highest)
+            bars.add_row(escape(label), format_fact(count), bar)
+        if len(shown) > MAX_BARS:
+            bars.add_row("...", f"{len(shown) - MAX_BARS} more", "")
+        console.print(bars)
+    if entry is not None:
+        console.print(f"\ncite   {escape(entry.citation)}\nterms  {escape(entry.terms)}")
+
+
+@contextmanager
+def _transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a progress callback that shows one bar per file, on the error stream."""
+    from rich.markup import escape
+
+    progress = progress_bars("bytes")
+    tasks: dict[str, TaskID] = {}
+
+    def advance(name: str, n_received: int, n_total: int | None) -> None:
+        if name not in tasks:
+            progress.start()
+            tasks[name] = progress.add_task(escape(name))
+        progress.update(tasks[name], completed=n_received, total=n_total)
+
+    try:
+        yield advance
+    finally:
+        progress.stop()
 
 
 @data_app.command("convert")
@@ -169,7 +254,8 @@ def convert(
     ],
     options: DataOptions,
     session_gap: Annotated[
-        Number, typer.Option(help="rs: cut histories at longer pauses, in the unit of the time.")
+        float | None,
+        typer.Option(help="rs: cut histories at longer pauses, in the unit of the time."),
     ] = None,
     repeats: Annotated[
         str, typer.Option(help="rs: keep, merge_adjacent or keep_first clicks on one item.")
@@ -181,7 +267,7 @@ def convert(
         typer.Option(help="rs: also write OUTPUT/windows: sliding, chunks or leave_one_out."),
     ] = "none",
     size: Annotated[int, typer.Option(help="rs: the most clicks in a window.")] = 5,
-    min_size: Annotated[Count, typer.Option(help="rs: the fewest clicks in a window.")] = None,
+    min_size: Annotated[int | None, typer.Option(help="rs: the fewest clicks in a window.")] = None,
     rows_at_once: Annotated[
         int, typer.Option(help="rs: how many clicks to hold in memory at a time.")
     ] = 2_000_000,
@@ -201,7 +287,7 @@ def convert(
 
     kind = find_setting(setting)
     check_choice("--windows", windows, WINDOWS)
-    report = (lambda sentence: None) if quiet else _show_guess
+    report = (lambda sentence: None) if quiet else say_aside
     if kind.is_streamed:
         check_columns(kind, options)
         summary = _convert_log(
@@ -242,10 +328,6 @@ def _convert_log(
             short = f"{counted(n_short, 'histories')} too short for one"
             summary += f", {counted(len(cut.groups), 'windows')} ({short})"
     return summary
-
-
-def _show_guess(sentence: str) -> None:
-    typer.echo(sentence, err=True)
 
 
 @contextmanager

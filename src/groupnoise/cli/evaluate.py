@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.cli.options import AsJson, DataName, DataOptions, ModelFolder, reads_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -31,8 +31,8 @@ MAX_CLASSES = 20
 
 @reads_data
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
-    data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    model: ModelFolder,
+    data: DataName,
     options: DataOptions,
     on: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def evaluate(
     seed: Annotated[
         int, typer.Option(min=0, help="Decides the sampled negatives and the intervals (rs).")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a model: on the data of its training only what was held out, on other data all.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_histories
+from groupnoise.cli.options import DataOptions, reads_histories, say_aside
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
@@ -152,7 +152,7 @@ def export(
             format=format,
             separator=separator,
             header=header,
-            report=partial(typer.echo, err=True),
+            report=say_aside,
         )
         told = {"title": title, "category": category}
         training["item_columns"] = {part: name for part, name in told.items() if name is not None}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DATA_HELP, DataOptions, progress_bars, reads_data
-from groupnoise.cli.updates import go_on, told_of_items
-from groupnoise.cli.workers import (
+from groupnoise.cli.options import DATA_HELP, DataOptions, Seed, reads_data
+from groupnoise.cli.training import (
     cut_on_disk,
     explaining_lack_of_memory,
     holds_bags,
@@ -23,17 +19,21 @@ from groupnoise.cli.workers import (
     open_log,
     read_checkpoints,
     settle_batch,
+    show_decisions,
     start_workers,
     stopping,
+    training_progress,
+    without_known_warnings,
 )
+from groupnoise.cli.updates import go_on, told_of_items
 from groupnoise.core.threads import is_first, is_worker
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
-    from groupnoise.core.arrays import ProgressCallback
     from groupnoise.io.training_record import TrainingRecord
+    from groupnoise.training.checkpoints import Checkpoints
 
 
 @reads_data
@@ -101,7 +101,7 @@ def fit(
         Path | None,
         typer.Option(help="With --from: file of item ids to drop, one in each line."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
+    seed: Seed = 0,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress; what was decided in one line.")
     ] = False,
@@ -135,19 +135,13 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
-    from groupnoise.cli.methods import AUTO_METHOD, check_names, chosen_method, make_estimator
-    from groupnoise.cli.sources import find_data
+    from groupnoise.cli.methods import AUTO_METHOD, check_names
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import (
         MODEL,
         check_not_own_input,
         check_replaceable,
         check_writable_folder,
-    )
-    from groupnoise.io.training_record import (
-        TrainingRecord,
-        training_entry,
-        write_training_record,
     )
 
     if validation is None:
@@ -158,6 +152,30 @@ def fit(
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
     if from_model is None and method != AUTO_METHOD:
         check_names(method, pairs, options.setting)  # before torch is loaded
+    is_auto, is_shared = method == AUTO_METHOD, workers > 1
+    is_otherwise = param or paper or protocol or budget or checkpoint or out_of_core or is_shared
+    _refuse_first(
+        {
+            "--from goes on as the model was fitted, in one process; leave out --param, --paper, "
+            "--protocol, --budget, --checkpoint, --out-of-core and --workers.": (
+                from_model is not None and is_otherwise
+            ),
+            "--old, --decay and --forget-items go with --from, a fitted model.": (
+                from_model is None and (old or forget_items or decay != 1.0)
+            ),
+            f"--out-of-core goes with max-matching; {method} trains in memory.": (
+                out_of_core and method != "max-matching"
+            ),
+            "--protocol divides a log in memory; leave out --out-of-core.": (
+                out_of_core and protocol
+            ),
+            "--learn-truth needs the data in memory; leave out --out-of-core.": (
+                out_of_core and learn_truth
+            ),
+            "--method auto compares methods at their defaults, in one process; name a method to "
+            "give --param, --paper or --workers.": is_auto and (param or paper or is_shared),
+        }
+    )
     is_replaced = check_replaceable(output, MODEL)
     if is_replaced and is_first():
         typer.echo(
@@ -165,13 +183,9 @@ def fit(
             "then, and if it fails, the old one stays whole.",
             err=True,
         )
-    if from_model is not None:
-        if param or paper or protocol or budget or checkpoint or out_of_core or workers > 1:
-            raise ParameterError(
-                "--from goes on as the model was fitted, in one process; leave out --param, "
-                "--paper, --protocol, --budget, --checkpoint, --out-of-core and --workers."
-            )
+    if not is_worker():  # workers would remove each other's trial files
         check_writable_folder(output)
+    if from_model is not None:
         go_on(
             data,
             output,
@@ -185,90 +199,147 @@ def fit(
             seed=seed,
         )
         return
-    if old is not None or forget_items is not None or decay != 1.0:
-        raise ParameterError("--old, --decay and --forget-items go with --from, a fitted model.")
-    if not is_worker():  # workers would remove each other's trial files
-        check_writable_folder(output)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume, quiet)
-    if out_of_core is not None and method != "max-matching":
-        raise ParameterError(f"--out-of-core goes with max-matching; {method} trains in memory.")
-    if out_of_core is not None and protocol is not None:
-        raise ParameterError("--protocol divides a log in memory; leave out --out-of-core.")
     if learn_truth is not None:
-        options = _with_truth(options, learn_truth, out_of_core)
-    if method == AUTO_METHOD:
-        if param or paper or workers > 1:
-            raise ParameterError(
-                "--method auto compares methods at their defaults, in one process; name a method "
-                "to give --param, --paper or --workers."
-            )
-        pairs = []
-    made = partial(make_estimator, method, pairs, paper, seed)
+        options = _with_truth(options, learn_truth)
+    with explaining_lack_of_memory(data, out_of_core):
+        task = _prepared(
+            data,
+            options,
+            method,
+            [] if is_auto else pairs,
+            paper=paper,
+            protocol=protocol,
+            validation=validation,
+            budget=budget,
+            out_of_core=out_of_core,
+            seed=seed,
+            quiet=quiet,
+        )
+        record = _train(task, output, items, learn_truth, checkpoints, quiet)
+    if record is None:
+        return
+    show_decisions(task.estimator, quiet)
+    if items is not None:
+        typer.echo(told_of_items(items, task.estimator))
+    place = f"{output}, in place of the model there" if is_replaced else f"{output}"
+    use = " by `groupnoise evaluate`" if record.protocol else ", for `groupnoise evaluate`"
+    after = f"{_held_out_words(record, task.found)}{use if record.held_out else ''}"
+    typer.echo(f"{task.method} on {task.found.dataset.name}: saved to {place} ({after})")
+
+
+def _refuse_first(conflicts: dict[str, object]) -> None:
+    """Refuse the first of some combinations of options that is given, by its sentence."""
+    for sentence, is_given in conflicts.items():
+        if is_given:
+            raise ParameterError(sentence)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is trained on what.
+
+    `method`: its name.
+    `training`: the data without what is held out.
+    `held_out`: the groups kept for `evaluate`.
+    `protocol`: by which they were held out, if by one.
+    """
+
+    method: str
+    estimator: Any
+    found: Found
+    training: Any
+    held_out: Any
+    protocol: str | None
+
+
+def _prepared(
+    data: str,
+    options: DataOptions,
+    method: str,
+    pairs: list[str],
+    *,
+    paper: bool,
+    protocol: str | None,
+    validation: float,
+    budget: str | None,
+    out_of_core: Path | None,
+    seed: int,
+    quiet: bool,
+) -> _Task:
+    """Read the data, hold out groups, and make the estimator that `method` and `pairs` name."""
+    from groupnoise.cli.methods import AUTO_METHOD, check_names, chosen_method, make_estimator
+    from groupnoise.cli.sources import find_data
 
     def fits_setting(setting: str) -> None:
         if method != AUTO_METHOD:
             check_names(method, pairs, setting)
 
-    with explaining_lack_of_memory(data, out_of_core):
-        if out_of_core is None or holds_bags(data, options):
-            found = (
-                find_data(data, options, check=fits_setting)
-                if out_of_core is None
-                else open_bags(data, options, out_of_core)
-            )
-            held_out, training, protocol = _held_out(found, protocol, validation, seed)
-            if method == AUTO_METHOD:
-                method, estimator = chosen_method(found, training, budget, seed, quiet)
-            else:
-                estimator = made(found)
-        else:
-            found = open_log(data, options, out_of_core, quiet)
-            estimator = made(found)
-            held_out = found.setting.hold_out(found.dataset, validation, seed)
-            training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
-        from groupnoise.training.saver import training_alone  # loads torch
-
-        # Held until the checkpoints are gone, or another training would find them finished.
-        with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
-            sentence = settle_batch(estimator, team.count, found.dataset)
-            if sentence is not None and team.rank == 0:
-                typer.echo(sentence, err=True)
-            with _progress(quiet or team.rank > 0) as show, _without_known_warnings(estimator):
-                found.setting.fit(
-                    estimator,
-                    training,
-                    on_epoch=show,
-                    item_features=_readable_items(items, estimator, method, found),
-                    checkpoint=checkpoints,
-                    workers=team if team.count > 1 else None,
-                    truth=_known_labels(found.setting, training, learn_truth),
-                )
-            if team.rank > 0:
-                return
-            estimator.save(output)
-            record = TrainingRecord.of(
-                found.setting, found.dataset, held_out, found.options, protocol or ""
-            )
-            kept = _held_out_words(record, found)
-            contents = found.setting.summary(found.dataset)
-            entry = training_entry("trained on", data, contents, kept)
-            write_training_record(output, replace(record, trainings=[entry]))
-            if checkpoints is not None:
-                checkpoints.clear()
-    _show_decisions(estimator, quiet)
-    if items is not None:
-        typer.echo(told_of_items(items, estimator))
-    place = f"{output}, in place of the model there" if is_replaced else f"{output}"
-    use = " by `groupnoise evaluate`" if protocol else ", for `groupnoise evaluate`"
-    after = f"{kept}{use if record.held_out else ''}"
-    typer.echo(f"{method} on {found.dataset.name}: saved to {place} ({after})")
-
-
-def _with_truth(options: DataOptions, column: str, out_of_core: Path | None) -> DataOptions:
-    """Return the options of data whose column of right labels is learned from."""
+    if out_of_core is not None and not holds_bags(data, options):
+        found = open_log(data, options, out_of_core, quiet)
+        estimator = make_estimator(method, pairs, paper, seed, found)
+        held_out = found.setting.hold_out(found.dataset, validation, seed)
+        training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
+        return _Task(method, estimator, found, training, held_out, protocol)
     if out_of_core is not None:
-        raise ParameterError("--learn-truth needs the data in memory; leave out --out-of-core.")
+        found = open_bags(data, options, out_of_core)
+    else:
+        found = find_data(data, options, check=fits_setting)
+    held_out, training, protocol = _held_out(found, protocol, validation, seed)
+    if method == AUTO_METHOD:
+        method, estimator = chosen_method(found, training, budget, seed, quiet)
+    else:
+        estimator = make_estimator(method, pairs, paper, seed, found)
+    return _Task(method, estimator, found, training, held_out, protocol)
+
+
+def _train(
+    task: _Task,
+    output: Path,
+    items: Path | None,
+    learn_truth: str | None,
+    checkpoints: Checkpoints | None,
+    quiet: bool,
+) -> TrainingRecord | None:
+    """Train, save the model and return what it remembers; None in workers, who save nothing."""
+    from groupnoise.io.training_record import TrainingRecord, training_entry, write_training_record
+    from groupnoise.training.saver import training_alone  # loads torch
+
+    estimator, found, setting = task.estimator, task.found, task.found.setting
+    # Held until the checkpoints are gone, or another training would find them finished.
+    with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
+        sentence = settle_batch(estimator, team.count, found.dataset)
+        if sentence is not None and team.rank == 0:
+            typer.echo(sentence, err=True)
+        with training_progress(quiet or team.rank > 0) as show, without_known_warnings(estimator):
+            setting.fit(
+                estimator,
+                task.training,
+                on_epoch=show,
+                item_features=_readable_items(items, estimator, task.method, found),
+                checkpoint=checkpoints,
+                workers=team if team.count > 1 else None,
+                truth=_known_labels(setting, task.training, learn_truth),
+            )
+        if team.rank > 0:
+            return None
+        estimator.save(output)
+        record = TrainingRecord.of(
+            setting, found.dataset, task.held_out, found.options, task.protocol or ""
+        )
+        contents = setting.summary(found.dataset)
+        kept = _held_out_words(record, found)
+        entry = training_entry("trained on", found.source, contents, kept)
+        record = replace(record, trainings=[entry])
+        write_training_record(output, record)
+        if checkpoints is not None:
+            checkpoints.clear()
+    return record
+
+
+def _with_truth(options: DataOptions, column: str) -> DataOptions:
+    """Return the options of data whose column of right labels is learned from."""
     if options.columns.get("truth", column) != column:
         raise ParameterError(
             "--learn-truth and --truth name two columns of right labels; name one: rows that are "
@@ -316,71 +387,6 @@ def _readable_items(items: Path | None, estimator: Any, method: str, found: Foun
     if "item_features" not in inspect.signature(estimator.fit).parameters:
         raise ParameterError(f"--items goes with max-matching on clicks; {method} reads no items.")
     return read_item_table(items, found.dataset.item_ids, found.options.get("item"))
-
-
-WORTH_A_SENTENCE = 60.0
-"""Seconds of a training beyond which it is said before it begins how long it takes."""
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[ProgressCallback]:
-    columns = ("epoch {task.completed}/{task.total}", "{task.fields[words]}", "left")
-    with progress_bars(*columns, quiet=quiet) as bar:
-        task = bar.add_task("training", total=None, words="")
-
-        def show(record: dict[str, Any]) -> None:
-            words = f"loss {record['loss']:.4f}" if "loss" in record else ""
-            if record.get("validation") is not None:
-                words += f", validation {record['validation']:.4f}"
-            phase = "training"
-            if "trial" in record:
-                phase = f"trying {record.get('option', record['trial'])}"
-            elif "member" in record:
-                phase = f"training member {record['member']}"
-            if record.get("expected_seconds", 0.0) >= WORTH_A_SENTENCE and not quiet:
-                minutes = record["expected_seconds"] / 60
-                bar.console.print(
-                    f"training {record['option']!r} on all of it takes about {minutes:.0f} min",
-                    highlight=False,
-                )
-            if record["epoch"] <= bar.tasks[task].completed:
-                bar.reset(task)  # what is left is counted within each training
-            done, of = record["epoch"], record.get("n_epochs")
-            bar.update(task, description=phase, completed=done, total=of, words=words)
-
-        yield show
-
-
-@contextmanager
-def _without_known_warnings(estimator: Any) -> Iterator[None]:
-    """Pass on what a training warns of, except what its decisions say anyway."""
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    known = getattr(getattr(estimator, "decisions_", None), "warnings", ())
-    for each in caught:
-        if str(each.message) not in known:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-
-
-def _show_decisions(estimator: Any, quiet: bool) -> None:
-    """Say what the training decided by itself; in a line, and warnings, where it is to be quiet."""
-    decisions = getattr(estimator, "decisions_", None)
-    if decisions is None:
-        return
-    if quiet:
-        if decisions.trials:
-            typer.echo(decisions.headline())
-        for sentence in decisions.warnings:
-            typer.echo(f"warning: {sentence}", err=True)
-        return
-    from rich.console import Console
-
-    from groupnoise.decisions.record import render_decisions
-
-    Console(highlight=False).print(render_decisions(decisions))
 
 
 def _held_out_words(record: TrainingRecord, found: Found) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, counted_bars, reads_data
+from groupnoise.cli.options import DataOptions, ModelFolder, Quiet, counted_bars, reads_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @reads_data
 def heatmap(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    model: ModelFolder,
     data: Annotated[str, typer.Argument(help="Bags, as in `groupnoise fit`; labels or none.")],
     options: DataOptions,
     output: Annotated[
@@ -106,7 +106,7 @@ def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[An
 
 @reads_data
 def select(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    model: ModelFolder,
     data: Annotated[str, typer.Argument(help="Bags, as in `groupnoise fit`; labels or none.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File: .csv, .jsonl, .parquet, .xlsx.")
@@ -144,27 +144,22 @@ def select(
     )
 
 
-# typer reads these annotations at run time, so they must also hold on Python 3.10.
-Word = str | None
-Number = float | None
-Folder = Path | None
-
-
 def embed(
     folder: Annotated[Path, typer.Argument(help="Pictures, texts or recordings, one per bag.")],
     output: Annotated[Path, typer.Argument(help="Folder of features to write.")],
     kind: Annotated[
-        Word, typer.Option(help="pictures, texts or recordings, where FOLDER has several.")
+        str | None, typer.Option(help="pictures, texts or recordings, where FOLDER has several.")
     ] = None,
     size: Annotated[
-        Number,
+        float | None,
         typer.Option(help="Pixels of a tile or seconds of a segment.", show_default="64, or 1"),
     ] = None,
     stride: Annotated[
-        Number, typer.Option(help="From one tile or segment to the next.", show_default="--size")
+        float | None,
+        typer.Option(help="From one tile or segment to the next.", show_default="--size"),
     ] = None,
     background: Annotated[
-        Number,
+        float | None,
         typer.Option(
             help="Leave out tiles that vary less, or segments less loud, from 0 to 1.",
             show_default="0.02, or 0.001",
@@ -172,10 +167,10 @@ def embed(
     ] = None,
     to: Annotated[str, typer.Option(help="Form of the files: npz or h5.")] = "npz",
     like: Annotated[
-        Folder, typer.Option(help="Cut and describe as this folder was, for its models.")
+        Path | None, typer.Option(help="Cut and describe as this folder was, for its models.")
     ] = None,
     encoder: Annotated[
-        Word,
+        str | None,
         typer.Option(
             help="Describe tiles or sentences by a model on this disk: timm:NAME, "
             "open_clip:NAME, sentence-transformers:FOLDER, or FILE.py:NAME, a torch module of "
@@ -183,9 +178,10 @@ def embed(
         ),
     ] = None,
     weights: Annotated[
-        Folder, typer.Option(help="File of the encoder's weights: .safetensors, or tensors in .pt.")
+        Path | None,
+        typer.Option(help="File of the encoder's weights: .safetensors, or tensors in .pt."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Cut files into objects and describe each; nothing is downloaded.
 

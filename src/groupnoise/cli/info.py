@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupnoise.cli.options import AsJson, ModelFolder
 from groupnoise.core.words import counted
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ WORDS: dict[str, dict[Any, str]] = {
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    model: ModelFolder,
     show_all: Annotated[
         bool,
         typer.Option("--all", help="Also every parameter, and every setting that was tried."),
@@ -254,7 +255,7 @@ def _weights_file(model: Path, name: Any) -> Path:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check versions, extras, the data directory and threads; exit code 1 if something is off."""
     report = examine()

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, option_of, progress_bars, reads_data
+from groupnoise.cli.options import (
+    AsJson,
+    DataName,
+    DataOptions,
+    option_of,
+    progress_bars,
+    reads_data,
+)
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ def methods(
     setting: Annotated[
         str | None, typer.Option(help="Only methods of this setting: mil, pll or rs.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List every method that `groupnoise fit` can train, with its parameters."""
     from groupnoise.cli.options import SETTINGS
@@ -192,7 +199,7 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
 
 @reads_data
 def compare(
-    data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    data: DataName,
     options: DataOptions,
     methods: Annotated[
         str | None,
@@ -216,7 +223,7 @@ def compare(
     page: Annotated[
         Path | None, typer.Option(help="Also write a page with a picture of the intervals.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare all methods on your data: means, intervals, and whether one is ahead beyond chance.
 

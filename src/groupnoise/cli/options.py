@@ -35,6 +35,15 @@ VOTES_PANEL = "Where the votes are"
 HISTORIES_PANEL = "How --histories is read"
 EVIDENCE_PANEL = "What rows are compared by"
 
+ModelFolder = Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")]
+DataName = Annotated[str, typer.Argument(help="As in `groupnoise fit`.")]
+Seed = Annotated[int, typer.Option(min=0, help="Decides all randomness.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+say_aside = functools.partial(typer.echo, err=True)
+"""Says what was guessed, beside the answers: on the error stream."""
+
 
 def _option(kind: Any, help: str, *words: str, panel: str = PANEL) -> Any:
     return Annotated[kind, typer.Option(*words, help=help, rich_help_panel=panel)]

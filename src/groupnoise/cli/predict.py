@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.evaluate import check_held_out
-from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.cli.options import DataName, DataOptions, ModelFolder, reads_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @reads_data
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
-    data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    model: ModelFolder,
+    data: DataName,
     output: Annotated[
         Path,
         typer.Option(
@@ -170,7 +170,7 @@ def _beside(
 
 @reads_data
 def calibrate(
-    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    model: ModelFolder,
     data: Annotated[
         str, typer.Argument(help="Labelled data: that of the training, or other of its kind.")
     ],

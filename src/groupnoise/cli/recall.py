@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, progress_bars, reads_clicks, reads_histories
+from groupnoise.cli.options import (
+    AsJson,
+    DataOptions,
+    Quiet,
+    progress_bars,
+    reads_clicks,
+    reads_histories,
+    say_aside,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.clicks.replay import ReplayedPolicy
     from groupnoise.recall.batch import BatchProgress
-
-Column = str | None
 
 
 @reads_clicks
@@ -91,7 +96,7 @@ def recall(
     threads: Annotated[
         int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
     from groupnoise.cli.sources import clicks_remembered
@@ -129,7 +134,7 @@ def recall(
             resume=resume,
             n_threads=threads,
             on_block=show,
-            report=partial(typer.echo, err=True),
+            report=say_aside,
             remembered=clicks_remembered(log_columns(model.manifest)),
             **options.given,
         )
@@ -169,9 +174,6 @@ def _caps(given: Iterable[str]) -> dict[str, int]:
     return caps
 
 
-# typer reads these annotations at run time, so they must also hold on Python 3.10.
-
-
 @reads_histories
 def replay(
     log: Annotated[
@@ -187,20 +189,20 @@ def replay(
         typer.Option(help="Folder written by `fit`: what would it earn? May be repeated."),
     ] = None,
     histories: Annotated[
-        Column,
+        str | None,
         typer.Option(help="Clicks before the impressions, in any form that `fit` reads."),
     ] = None,
     target: Annotated[
         list[str] | None,
         typer.Option(help="Column with the chance that another policy gives each row."),
     ] = None,
-    user: Annotated[Column, typer.Option(help="Column of who was shown something.")] = None,
-    item: Annotated[Column, typer.Option(help="Column of the item shown.")] = None,
+    user: Annotated[str | None, typer.Option(help="Column of who was shown something.")] = None,
+    item: Annotated[str | None, typer.Option(help="Column of the item shown.")] = None,
     propensity: Annotated[
-        Column, typer.Option(help="Column of the chance that the item had to be shown there.")
+        str | None, typer.Option(help="Column of the chance that the item had to be shown there.")
     ] = None,
     clicked: Annotated[
-        Column, typer.Option(help="Column that says 1 where it was clicked.")
+        str | None, typer.Option(help="Column that says 1 where it was clicked.")
     ] = None,
     top: Annotated[
         int, typer.Option(min=1, help="A model shows one of its best so many, drawn evenly.")
@@ -209,7 +211,7 @@ def replay(
         float | None, typer.Option(help="The largest weight of a row: less variance, more bias.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the intervals.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate what recommenders would earn from impressions that another one made.
 
@@ -236,7 +238,7 @@ def replay(
         propensity=propensity,
         clicked=clicked,
         targets=tuple(target or ()),
-        report=partial(typer.echo, err=True),
+        report=say_aside,
         **options.form,
     )
     by_version = logged_by_version(shown, seed=seed)

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, counted_bars, reads_votes
+from groupnoise.cli.options import DataOptions, Quiet, Seed, counted_bars, reads_votes
 from groupnoise.core.words import counted
 
 if TYPE_CHECKING:
@@ -20,37 +20,35 @@ if TYPE_CHECKING:
     from groupnoise.votes.resolution import Resolution
 
 
-Word = Optional[str]  # noqa: UP045 - typer reads this annotation at run time on 3.10
-
-
 @reads_votes
 def review(
     data: Annotated[str, typer.Argument(help="As in `groupnoise resolve`, or bags.")],
     options: DataOptions,
     setting: Annotated[
-        Word,
+        str | None,
         typer.Option(
             help="mil: ask which object of a bag carries its label; --label, --labels and "
             "--features are then those of `groupnoise fit`."
         ),
     ] = None,
-    group: Annotated[Word, typer.Option(help="mil: column of bag ids.")] = None,
+    group: Annotated[str | None, typer.Option(help="mil: column of bag ids.")] = None,
     images: Annotated[
-        Word, typer.Option(help="Columns of picture paths, beside the data; found by suffix.")
+        str | None, typer.Option(help="Columns of picture paths, beside the data; found by suffix.")
     ] = None,
     budget: Annotated[
         str, typer.Option(help="mil: time that each of five models may search for parameters.")
     ] = "5s",
     answers: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(help="File that keeps the answers; by default DATA.answers.jsonl here."),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8001,
     token: Annotated[
-        Word, typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine.")
+        str | None,
+        typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Resolve votes or candidates, then show the rows to look at first on a local page.
 
@@ -163,21 +161,21 @@ def resolve(
     options: DataOptions,
     sort: Annotated[bool, typer.Option("--sort", help="Rows to look at first come first.")] = False,
     reliability: Annotated[
-        Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        Path | None,
         typer.Option(help="Write each annotator's confusion with intervals here, as JSON."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts, each answered by the others.")] = 5,
     rounds: Annotated[
-        Optional[int],  # noqa: UP045
+        int | None,
         typer.Option(help="Times votes and features judge each other; 2, and 3 of candidates."),
     ] = None,
     members: Annotated[int, typer.Option(help="Networks averaged per fold (candidates).")] = 1,
-    seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    seed: Seed = 0,
     checkpoint: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(help="Folder for finished trainings; the same command resumes from there."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Give every row one label with a probability, and say which rows to look at first.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of
+from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of, say_aside
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def read_file(
     guesses: list[str] = []
     read = partial(setting.read, path, **reader_options)
     dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
-    tell = report or partial(typer.echo, err=True)
+    tell = report or say_aside
     # What a user may have to correct stands on a line of its own.
     slips = [sentence for sentence in guesses if TYPING_ERROR in sentence]
     guessed = [sentence for sentence in guesses if sentence not in slips]
@@ -256,7 +256,7 @@ def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
     from groupnoise.clicks.item_table import read_item_rows
     from groupnoise.core.threads import is_first
 
-    report = partial(typer.echo, err=True) if is_first() else None
+    report = say_aside if is_first() else None
     return read_item_rows(items, item_ids, in_log=in_log, report=report)
 
 
@@ -275,7 +275,7 @@ def read_histories_for(model: Path, source: str, options: DataOptions) -> Histor
             partial(read_histories, source),
             {name.removeprefix("histories_"): value for name, value in options.columns.items()},
             clicks_remembered({} if record is None else record.options),
-            partial(typer.echo, err=True),
+            say_aside,
         )
     except MissingColumnError as error:
         part = error.part

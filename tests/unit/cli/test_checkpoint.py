@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingRecommender
-from groupnoise.cli.workers import read_checkpoints, settle_batch
+from groupnoise.cli.training import read_checkpoints, settle_batch
 from groupnoise.exceptions import ParameterError
 from groupnoise.io import ClickDataset
 

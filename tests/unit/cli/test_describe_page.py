@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from groupnoise.cli.data_tables import description_page
+from groupnoise.cli.data import description_page
 from groupnoise.io import describe, load_dataset
 from groupnoise.io.description import Description, Histogram, format_fact
 from groupnoise.io.registry import find_dataset

@@ -1,4 +1,4 @@
-"""Larger trainings: `--checkpoint`, `--resume`, `--workers` and `--out-of-core` of `fit`."""
+"""How `fit` trains: `--checkpoint`, `--workers` and `--out-of-core`, and what is shown of it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions
+from groupnoise.cli.options import DataOptions, progress_bars, say_aside
 from groupnoise.core.threads import is_first, is_worker, n_restarts
 from groupnoise.exceptions import DataError, ParameterError, TrainingStopped
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
-    from groupnoise.core.arrays import IntArray
+    from groupnoise.core.arrays import IntArray, ProgressCallback
     from groupnoise.io.datasets import ClickDataset
     from groupnoise.training.checkpoints import Checkpoints
     from groupnoise.training.workers import Workers
@@ -35,6 +35,8 @@ MIN_STEPS = 100
 """Steps of an epoch that larger batches must leave, or too few would be made to learn anything."""
 SHUFFLE_POOL = 1_000_000
 """Windows mixed at a time unless `shuffle_pool` says otherwise; 40 MB of memory."""
+WORTH_A_SENTENCE = 60.0
+"""Seconds of a training beyond which it is said before it begins how long it takes."""
 
 
 def read_checkpoints(
@@ -58,7 +60,7 @@ def read_checkpoints(
         every_seconds=None if by_steps else float(number[1]) * SECONDS[number[2]],
         every_steps=int(number[1]) if by_steps else None,
         resume=resume or n_restarts() > 0,
-        report=partial(typer.echo, err=True),
+        report=say_aside,
     )
     checkpoints.tells_resumed = not quiet
     return checkpoints
@@ -172,7 +174,7 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Foun
                 data,
                 folder / "clicks",
                 wait=not is_first(),
-                report=partial(typer.echo, err=True),
+                report=say_aside,
                 progress=show,
                 **options.given,
             )
@@ -255,3 +257,63 @@ def explaining_lack_of_memory(data: str, folder: Path | None) -> Iterator[None]:
             else "lower shuffle_pool, batch_size or dim with --param"
         )
         raise DataError(f"there is not enough memory to train on {data}; {remedy}.") from None
+
+
+@contextmanager
+def training_progress(quiet: bool) -> Iterator[ProgressCallback]:
+    """Yield what shows the epochs of a training, one bar for each of its trials and members."""
+    columns = ("epoch {task.completed}/{task.total}", "{task.fields[words]}", "left")
+    with progress_bars(*columns, quiet=quiet) as bar:
+        task = bar.add_task("training", total=None, words="")
+
+        def show(record: dict[str, Any]) -> None:
+            words = f"loss {record['loss']:.4f}" if "loss" in record else ""
+            if record.get("validation") is not None:
+                words += f", validation {record['validation']:.4f}"
+            phase = "training"
+            if "trial" in record:
+                phase = f"trying {record.get('option', record['trial'])}"
+            elif "member" in record:
+                phase = f"training member {record['member']}"
+            if record.get("expected_seconds", 0.0) >= WORTH_A_SENTENCE and not quiet:
+                minutes = record["expected_seconds"] / 60
+                bar.console.print(
+                    f"training {record['option']!r} on all of it takes about {minutes:.0f} min",
+                    highlight=False,
+                )
+            if record["epoch"] <= bar.tasks[task].completed:
+                bar.reset(task)  # what is left is counted within each training
+            done, of = record["epoch"], record.get("n_epochs")
+            bar.update(task, description=phase, completed=done, total=of, words=words)
+
+        yield show
+
+
+@contextmanager
+def without_known_warnings(estimator: Any) -> Iterator[None]:
+    """Pass on what a training warns of, except what its decisions say anyway."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    known = getattr(getattr(estimator, "decisions_", None), "warnings", ())
+    for each in caught:
+        if str(each.message) not in known:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def show_decisions(estimator: Any, quiet: bool) -> None:
+    """Say what the training decided by itself; in a line, and warnings, where it is to be quiet."""
+    decisions = getattr(estimator, "decisions_", None)
+    if decisions is None:
+        return
+    if quiet:
+        if decisions.trials:
+            typer.echo(decisions.headline())
+        for sentence in decisions.warnings:
+            typer.echo(f"warning: {sentence}", err=True)
+        return
+    from rich.console import Console
+
+    from groupnoise.decisions.record import render_decisions
+
+    Console(highlight=False).print(render_decisions(decisions))
