@@ -313,16 +313,16 @@ def _ranker(
         )
     if kind != "vectors":
         raise ModelFileError(f"this release reads no artifact of kind {kind!r}; upgrade it.")
-    exact = VectorRanker(stored_vectors(manifest, arrays))
+    vectors = stored_vectors(manifest, arrays)
     if "index" not in arrays:
-        return exact
+        return VectorRanker(vectors)
     index = load_index(
         arrays["index"],
         manifest["index"],
         least_recall=least_recall,
-        shape=exact.vectors.targets.shape,
+        shape=vectors.targets.shape,
     )
-    return ApproximateRanker(exact, index)
+    return ApproximateRanker(vectors, index)
 
 
 def stored_vectors(

@@ -7,8 +7,7 @@ import random
 import time
 from collections.abc import Generator, Iterable, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 from urllib.parse import quote
 
 from groupnoise.core.checks import check_count, check_positive, require
@@ -22,7 +21,8 @@ feedback that is sent twice counts once."""
 MAX_WAIT = 30.0
 """Seconds between two attempts, whatever the service asks for."""
 
-_Flow = Generator[tuple[str, str, Any] | float, Any, Any]
+_T = TypeVar("_T")
+_Flow = Generator[tuple[str, str, Any] | float, Any, _T]
 """Yields requests (method, path, body) and gets answers or errors; yields seconds to wait."""
 
 
@@ -87,7 +87,7 @@ class _Requests:
             trust_env=False,
         )
 
-    def _flow(self, method: str, path: str, body: Any = None) -> _Flow:
+    def _flow(self, method: str, path: str, body: Any = None) -> _Flow[Any]:
         for attempt in range(self._retries + 1):
             answer = yield method, path, body
             is_last = attempt == self._retries
@@ -113,7 +113,9 @@ class _Requests:
             wait = max(wait, float(asked))
         return min(wait, MAX_WAIT)
 
-    def _recall(self, histories: Sequence[Sequence[ItemId]], options: dict[str, Any]) -> _Flow:
+    def _recall(
+        self, histories: Sequence[Sequence[ItemId]], options: dict[str, Any]
+    ) -> _Flow[ClientAnswer]:
         body = {"histories": [list(history) for history in histories], **options}
         answer = yield from self._flow("POST", "/v1/recall", body)
         told = answer.json()
@@ -130,7 +132,7 @@ class _Requests:
         shown: Sequence[ItemId],
         clicked: Sequence[ItemId],
         propensity: Sequence[float] | None,
-    ) -> _Flow:
+    ) -> _Flow[int]:
         body: dict[str, Any] = {
             "request_id": answer.request_id,
             "version": answer.version,
@@ -140,14 +142,14 @@ class _Requests:
         }
         if propensity is not None:
             body["propensity"] = list(propensity)
-        return (yield from self._flow("POST", "/v1/feedback", body)).json()["rows"]
+        return int((yield from self._flow("POST", "/v1/feedback", body)).json()["rows"])
 
-    def _similar(self, item: ItemId, top: int) -> _Flow:
+    def _similar(self, item: ItemId, top: int) -> _Flow[list[dict[str, Any]]]:
         path = f"/v1/similar/{quote(str(item), safe='')}?top={top}"
-        return (yield from self._flow("GET", path)).json()["items"]
+        return list((yield from self._flow("GET", path)).json()["items"])
 
-    def _model(self) -> _Flow:
-        return (yield from self._flow("GET", "/v1/model")).json()
+    def _model(self) -> _Flow[dict[str, Any]]:
+        return dict((yield from self._flow("GET", "/v1/model")).json())
 
 
 def _message(answer: Any) -> str:
@@ -190,8 +192,7 @@ class Client(_Requests):
         ServiceError
             If the service refuses the request or cannot be reached.
         """
-        answer: ClientAnswer = self._run(self._recall(histories, options))
-        return answer
+        return self._run(self._recall(histories, options))
 
     def feedback(
         self,
@@ -222,8 +223,7 @@ class Client(_Requests):
         int
             How many rows the service keeps of it.
         """
-        n_rows: int = self._run(self._feedback(answer, user, shown, clicked, propensity))
-        return n_rows
+        return self._run(self._feedback(answer, user, shown, clicked, propensity))
 
     def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
         """Return the items that best follow one item.
@@ -240,8 +240,7 @@ class Client(_Requests):
         list of dict
             Each with `item`, `score`, `title`.
         """
-        items: list[dict[str, Any]] = self._run(self._similar(item, top))
-        return items
+        return self._run(self._similar(item, top))
 
     def model(self) -> dict[str, Any]:
         """Return what the service says of its model: version, items, card.
@@ -250,8 +249,7 @@ class Client(_Requests):
         -------
         dict
         """
-        answer: dict[str, Any] = self._run(self._model())
-        return answer
+        return self._run(self._model())
 
     def close(self) -> None:
         """Close all connections."""
@@ -260,15 +258,10 @@ class Client(_Requests):
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, flow: _Flow) -> Any:
+    def _run(self, flow: _Flow[_T]) -> _T:
         try:
             step = next(flow)
             while True:
@@ -283,7 +276,7 @@ class Client(_Requests):
                     answer = error
                 step = flow.send(answer)
         except StopIteration as end:
-            return end.value
+            return cast(_T, end.value)
 
 
 @partial(inherit_docstring, like=Client)
@@ -294,8 +287,7 @@ class AsyncClient(_Requests):
 
     async def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> ClientAnswer:
         """Return the answer to each history."""
-        answer: ClientAnswer = await self._run(self._recall(histories, options))
-        return answer
+        return await self._run(self._recall(histories, options))
 
     async def feedback(
         self,
@@ -307,18 +299,15 @@ class AsyncClient(_Requests):
         propensity: Sequence[float] | None = None,
     ) -> int:
         """Tell the service what was shown of an answer, and what was clicked."""
-        n_rows: int = await self._run(self._feedback(answer, user, shown, clicked, propensity))
-        return n_rows
+        return await self._run(self._feedback(answer, user, shown, clicked, propensity))
 
     async def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
         """Return the items that best follow one item."""
-        items: list[dict[str, Any]] = await self._run(self._similar(item, top))
-        return items
+        return await self._run(self._similar(item, top))
 
     async def model(self) -> dict[str, Any]:
         """Return what the service says of its model."""
-        answer: dict[str, Any] = await self._run(self._model())
-        return answer
+        return await self._run(self._model())
 
     async def close(self) -> None:
         """Close all connections."""
@@ -327,15 +316,10 @@ class AsyncClient(_Requests):
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _run(self, flow: _Flow) -> Any:
+    async def _run(self, flow: _Flow[_T]) -> _T:
         try:
             step = next(flow)
             while True:
@@ -350,4 +334,4 @@ class AsyncClient(_Requests):
                     answer = error
                 step = flow.send(answer)
         except StopIteration as end:
-            return end.value
+            return cast(_T, end.value)

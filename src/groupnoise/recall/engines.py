@@ -23,7 +23,6 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import EmptyGroupError, ModelFileError, ParameterError
 from groupnoise.io.files import replaced_folder, write_json
-from groupnoise.recall.index import ApproximateRanker
 from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.query_graph import write_query_graph
@@ -103,7 +102,7 @@ def query_vectors(
 
 def single_query_vectors(model: RecallModel, scope: str | None = None) -> MatchingVectors:
     """Return the vectors of a model whose histories are one query each; refuse any other."""
-    ranker = model.ranker.exact if isinstance(model.ranker, ApproximateRanker) else model.ranker
+    ranker = model.ranker
     if not isinstance(ranker, VectorRanker):
         raise ModelFileError(
             "the model answers by the neighbours of items and has no vectors that an engine could "

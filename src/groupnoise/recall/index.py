@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.array_folder import check_positions, stored_array
-from groupnoise.recall.rankers import Explanation, VectorRanker
-from groupnoise.recall.search import Eligible, ExactSearch, Ranking
+from groupnoise.recall.rankers import VectorRanker
+from groupnoise.recall.search import Eligible, ExactSearch, Ranking, nothing_found
 from groupnoise.recall.vectors import MatchingVectors
 
 MEASURED_QUERIES = 1000
@@ -82,15 +82,16 @@ class FaissIndex:
         return positions, scores
 
 
-class ApproximateRanker:
+class ApproximateRanker(VectorRanker):
     """Ranks what a faiss index finds; filtered requests go to exact search.
 
-    `exact`: answers filtered requests, and explains.
     `index`: finds likely items for each click.
     """
 
-    def __init__(self, exact: VectorRanker, index: FaissIndex) -> None:
-        self.exact = exact
+    is_exact = False
+
+    def __init__(self, vectors: MatchingVectors, index: FaissIndex) -> None:
+        super().__init__(vectors)
         self._index = index
 
     def rank(
@@ -105,13 +106,12 @@ class ApproximateRanker:
         eligible = eligible or Eligible()
         if eligible.candidates is not None:
             # An index cannot tell how much of what it finds a filter will leave.
-            return self.exact.rank(histories, n, scope=scope, eligible=eligible)
+            return super().rank(histories, n, scope=scope, eligible=eligible)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
-        positions = np.full((len(histories), n), -1, dtype=np.int64)
-        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        positions, scores = nothing_found(len(histories), n)
         is_long = np.array([len(out) > MAX_EXCLUDED for out in excluded])
         for rows, rank in (
-            (np.flatnonzero(is_long), self.exact.rank),
+            (np.flatnonzero(is_long), super().rank),
             (np.flatnonzero(~is_long), self._nominated),
         ):
             if len(rows):
@@ -127,7 +127,7 @@ class ApproximateRanker:
         self, histories: Sequence[IntArray], n: int, *, scope: str | None, eligible: Eligible
     ) -> Ranking:
         """Rank what the index finds for the queries of each history."""
-        vectors = self.exact.vectors
+        vectors = self.vectors
         mixture = vectors.mixture(histories, scope)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
         n_out = max(len(out) for out in excluded)
@@ -139,8 +139,7 @@ class ApproximateRanker:
         # through everything; its scores stay as they are before the softmax.
         is_bare = has_one and mixture.items is None
         offsets = mixture.log_weight if is_bare else vectors.term_offsets(mixture)
-        positions = np.full((len(histories), n), -1, dtype=np.int64)
-        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        positions, scores = nothing_found(len(histories), n)
         for row, out in enumerate(excluded):
             terms = slice(mixture.offsets[row], mixture.offsets[row + 1])
             union = np.setdiff1d(nominees[mixture.query_of[terms]], out)
@@ -150,24 +149,6 @@ class ApproximateRanker:
             best = np.lexsort((union, -total))[:n]
             positions[row, : len(best)], scores[row, : len(best)] = union[best], total[best]
         return positions, scores
-
-    def explain(
-        self, history: IntArray, positions: IntArray, *, scope: str | None = None
-    ) -> Explanation:
-        """Return the exact explanation."""
-        return self.exact.explain(history, positions, scope=scope)
-
-    def likeness(self, positions: IntArray) -> FloatArray:
-        """Return the cosine of what leads to each two items, shape (n, n)."""
-        return self.exact.likeness(positions)
-
-    def interests(self, history: IntArray, n: int) -> IntArray:
-        """Return the clicks that stand for up to `n` interests of a history."""
-        return self.exact.interests(history, n)
-
-    def clicks_used(self, scope: str | None = None) -> str:
-        """Return what an answer is made from, in words."""
-        return self.exact.clicks_used(scope)
 
 
 def build_index(

@@ -18,7 +18,7 @@ from groupnoise.recall.items import ItemId, ItemTable
 from groupnoise.recall.options import POOL, ItemFilter, RecallOptions, strongest_interest
 from groupnoise.recall.rankers import Ranker, VectorRanker
 from groupnoise.recall.recalled import Click, OneRecalled, Reasons, Recalled, noise_flags
-from groupnoise.recall.search import Eligible, Ranking
+from groupnoise.recall.search import Eligible, Ranking, nothing_found
 
 MAX_QUICK = 1 << 18
 """Numbers in the vectors of a model that stays in the processor's cache."""
@@ -60,7 +60,9 @@ class RecallModel:
         The vectors of a larger model have to come from memory, once for all that ask together.
         """
         ranker = self.ranker
-        return isinstance(ranker, VectorRanker) and ranker.vectors.targets.size <= MAX_QUICK
+        if not isinstance(ranker, VectorRanker) or not ranker.is_exact:
+            return False
+        return ranker.vectors.targets.size <= MAX_QUICK
 
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words: such as "the last 5 clicks".
@@ -181,9 +183,8 @@ class RecallModel:
         """Return the best items for each interest of each history, and the clicks behind them."""
         assert options.interests is not None
         width = options.interests * options.top
-        positions = np.full((len(known), width), -1, dtype=np.int64)
-        scores = np.full((len(known), width), -np.inf, dtype=np.float32)
-        led_by = np.full((len(known), width), -1, dtype=np.int64)
+        positions, scores = nothing_found(len(known), width)
+        led_by = np.full_like(positions, -1)
         for row, history in enumerate(known):
             clicks = self.ranker.interests(history, options.interests)
             alone = [clicks[place : place + 1] for place in range(len(clicks))] or [history]
@@ -220,8 +221,7 @@ class RecallModel:
         eligible: Eligible,
     ) -> Ranking:
         """Rank under caps and diversity, deeper for those histories whose answer is short."""
-        positions = np.full((len(known), options.top), -1, dtype=np.int64)
-        scores = np.full((len(known), options.top), -np.inf, dtype=np.float32)
+        positions, scores = nothing_found(len(known), options.top)
         rows, reach = np.arange(len(known)), min(POOL * options.top, n_most)
         while len(rows):
             asked = [known[row] for row in rows.tolist()]
@@ -339,8 +339,7 @@ class RecallModel:
         if n and all(map(len, known)):
             return self._rank_clicks(known, n, scope, eligible)
         has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
-        positions = np.full((len(known), n), -1, dtype=np.int64)
-        scores = np.full((len(known), n), -np.inf, dtype=np.float32)
+        positions, scores = nothing_found(len(known), n)
         if n == 0:
             return positions, scores
         rows = np.flatnonzero(has_clicks)

@@ -16,7 +16,7 @@ from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.recall.one_history import MAX_ITEMS, OneHistorySearch, RowRanking
 from groupnoise.recall.options import interests_of
-from groupnoise.recall.search import Eligible, ExactSearch, Ranking
+from groupnoise.recall.search import Eligible, ExactSearch, Ranking, nothing_found
 from groupnoise.recall.vectors import MatchingVectors
 
 _BLOCK_SCORES = 1 << 22
@@ -72,11 +72,13 @@ class VectorRanker:
     `vectors`: the model.
     """
 
+    is_exact = True
+
     def __init__(self, vectors: MatchingVectors) -> None:
         self.vectors = vectors
         self._exact = ExactSearch(vectors)
         self._one: dict[str | None, OneHistorySearch] = {}
-        if len(vectors.targets) <= MAX_ITEMS:
+        if self.is_exact and len(vectors.targets) <= MAX_ITEMS:
             own = vectors.rule.scope
             self._one = {
                 scope: OneHistorySearch(replace(vectors, rule=vectors.rule.with_scope(scope)))
@@ -180,8 +182,7 @@ class NeighbourRanker:
     ) -> Ranking:
         """Return up to `n` eligible neighbours per history, by the sum over its clicks."""
         eligible = eligible or Eligible()
-        positions = np.full((len(histories), n), -1, dtype=np.int64)
-        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        positions, scores = nothing_found(len(histories), n)
         for row, history in enumerate(histories):
             found, total = self._summed(history[-1:] if self._is_last(scope) else history)
             keep = ~np.isin(found, eligible.excluded(row), assume_unique=True)

@@ -133,7 +133,7 @@ class ExactSearch:
             found.append((histories, positions, scores))
         if len(found) == 1:
             return found[0][1], found[0][2]
-        all_positions, all_scores = _nothing(n_histories, n)
+        all_positions, all_scores = nothing_found(n_histories, n)
         for histories, positions, scores in found:
             all_positions[histories], all_scores[histories] = positions, scores
         return all_positions, all_scores
@@ -150,7 +150,7 @@ class ExactSearch:
         n_rows, size = shape
         items = self._vectors.targets if eligible.candidates is None else eligible.candidates
         if len(items) == 0:
-            return _nothing(n_rows, n)
+            return nothing_found(n_rows, n)
         fit = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
         step = max(1, fit)
         best = self._best_of_one_block if len(items) <= _BLOCK_ITEMS else self._best
@@ -290,7 +290,7 @@ def _in_order(positions: IntArray, best: Float32Array, n: int) -> Ranking:
     positions[np.isneginf(best)] = -1
     if positions.shape[1] == n:
         return positions, best
-    padded_positions, padded_best = _nothing(n_rows, n)
+    padded_positions, padded_best = nothing_found(n_rows, n)
     padded_positions[:, : positions.shape[1]] = positions
     padded_best[:, : best.shape[1]] = best
     return padded_positions, padded_best
@@ -303,7 +303,8 @@ def _largest(values: Float32Array, n: int) -> IntArray:
     return np.argpartition(values, values.shape[1] - n, axis=1)[:, values.shape[1] - n :]
 
 
-def _nothing(n_rows: int, n: int) -> Ranking:
+def nothing_found(n_rows: int, n: int) -> Ranking:
+    """Return a ranking of `n` empty positions per row, to be filled."""
     return (
         np.full((n_rows, n), -1, dtype=np.int64),
         np.full((n_rows, n), -np.inf, dtype=np.float32),

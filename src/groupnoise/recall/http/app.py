@@ -104,7 +104,7 @@ def guarded_app(service: RecallService) -> ASGIApp:
     _add_feedback_route(app, service)
     _add_model_routes(app, service)
     _add_operation_routes(app, service)
-    add_list_routes(app, service, _REFUSALS)
+    _add_list_routes(app, service)
     _add_page(app, service)
     direct = {("POST", "/v1/recall"): service.recall}
     return Guard(app, settings=service.settings, metrics=service.metrics, direct=direct)
@@ -271,11 +271,11 @@ async def follow_promotions(service: RecallService) -> None:
         stamp = promotion_stamp(folder) or stamp
 
 
-def add_list_routes(app: FastAPI, service: RecallService, refusals: Any) -> None:
+def _add_list_routes(app: FastAPI, service: RecallService) -> None:
     """Add the routes that show, replace and delete named lists."""
     replacing = asyncio.Lock()
 
-    @app.get("/v1/lists", response_model=ListsAnswer, responses=refusals)
+    @app.get("/v1/lists", response_model=ListsAnswer, responses=_REFUSALS)
     async def lists() -> Response:
         """Return the named lists, how long each is and how much of it the model knows."""
         return JSONResponse({"lists": await asyncio.to_thread(_describe_all, service)})
@@ -283,7 +283,7 @@ def add_list_routes(app: FastAPI, service: RecallService, refusals: Any) -> None
     @app.put(
         LISTS_PATH + "{name}",
         response_model=ListDescription,
-        responses=refusals,
+        responses=_REFUSALS,
         openapi_extra={"requestBody": {"required": True, "content": _IDS}},
     )
     async def replace(name: ListName, request: Request) -> Response:
@@ -292,7 +292,7 @@ def add_list_routes(app: FastAPI, service: RecallService, refusals: Any) -> None
         async with replacing:  # one large list in memory at a time
             return JSONResponse(await asyncio.to_thread(_replace, service, name, body))
 
-    @app.delete(LISTS_PATH + "{name}", response_model=ListDescription, responses=refusals)
+    @app.delete(LISTS_PATH + "{name}", response_model=ListDescription, responses=_REFUSALS)
     async def delete(name: ListName) -> Response:
         """Forget a list."""
         service.named_list(name)  # refused where there is none
