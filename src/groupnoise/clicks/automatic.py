@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,14 +20,16 @@ from groupnoise.clicks.evidence import (
 )
 from groupnoise.clicks.evidence_options import (
     DEEP,
-    TRIAL_TARGETS,
     EvidenceLearner,
+    also_saying,
     click_options,
     member_encoders,
     passes,
+    sample_for_trials,
 )
 from groupnoise.clicks.linear_evidence import (
     Linear,
+    about_linear,
     added_evidence,
     choose_linear,
     in_units_of,
@@ -97,38 +99,109 @@ def decide_evidence(
     """
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves, moments)
     options = narrow(click_options(histories, n_items), explicit)
-    sampled, others = _sampled(histories, generator)
+    sampled, others = sample_for_trials(histories, generator)
     held = hold_out_last(sampled, generator)
     if held is not None:
         held = asking_others(held, others, n_items, generator)
-    facts = {
-        "histories": len(histories),
-        "items": int(n_items),
-        "clicks": int(histories.n_objects),
-        "median history": float(np.median(histories.sizes)),
-        "clicks per item": round(float(histories.n_objects) / n_items, 1),
-    }
-    warned: list[str] = []
-    reasons: list[str] = []
-    baselines: dict[str, float] = {}
-    trials: tuple[Any, ...] = ()
-    seconds, reached, trial, expected = 0.0, None, None, None
-    chosen = options[0]
-    settled: Linear = {} if linear is None or isinstance(linear, str) else linear
-    relative: dict[str, tuple[float, float, float, int]] = {}
     length = linear_length(histories)
+    found = _Findings(options[0], {} if linear is None or isinstance(linear, str) else linear)
     is_open = len(options) > 1 or linear == "auto"
     if held is None and is_open:
-        warned.append(
+        found.warnings.append(
             f"fewer than {MIN_HELD_OUT} histories have three clicks, too few to try settings on; "
             "the stated defaults were taken."
         )
     elif held is not None and is_open:
+        grows = (histories.n_objects - len(histories)) / held.training.n_objects
+        found.search(learner, options, held, grows, budget, on_epoch, explicit)
+        found.measure(learner, held, length if linear == "auto" else None)
+    chosen = found.chosen
+    if on_epoch is not None and found.expected is not None:
+        begun = {"option": chosen.name, "expected_seconds": found.expected}
+        on_epoch({"epoch": 0, "n_epochs": chosen.parameters["max_epochs"], **begun})
+    on_all, records = learner.learned(
+        histories, chosen.parameters, validate=validate, on_epoch=on_epoch
+    )
+    if any(record.get("candidate_sets", 1) > 1 for record in records):
+        found.reasons.append(
+            f"Halves of each batch of {chosen.parameters['batch_size']} targets were normalized "
+            "over their own targets and items drawn for them."
+        )
+    settled = found.linear
+    if ranks := linear_ranks(settled):
+        regressions = learner.linear(histories, ranks)
+        if linear == "auto" and held is not None:
+            settled = in_units_of(on_all, regressions, settled, held.asked, length, learner.seed)
+        on_all = added_evidence(on_all, regressions, settled, length)
+    linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
+    taken = Option(
+        chosen.name,
+        {**chosen.parameters, "normalization": "history", "linear": linear_taken or None},
+        chosen.why,
+    )
+    decisions = Decisions(
+        facts={
+            "histories": len(histories),
+            "items": int(n_items),
+            "clicks": int(histories.n_objects),
+            "median history": float(np.median(histories.sizes)),
+            "clicks per item": round(float(histories.n_objects) / n_items, 1),
+        },
+        options=tuple(taken if option.name == taken.name else option for option in options),
+        trials=found.trials,
+        taken=((taken.name, 1.0),),
+        criterion=CRITERION,
+        reasons=tuple(found.reasons),
+        warnings=tuple(found.warnings),
+        baselines=found.baselines,
+        held_out=found.reached,
+        seconds=found.seconds,
+        budget=budget,
+    )
+    return Decided(on_all, decisions, records, found.trial, held)
+
+
+@dataclass
+class _Findings:
+    """What held-out clicks say.
+
+    `chosen`: the option to learn on all clicks.
+    `linear`: linear evidence to add, in units of `trial` where it was decided here.
+    `trial`: what the chosen option learned without these clicks.
+    `reached`: its gain, with linear evidence.
+    `expected`: seconds that the last training takes.
+    """
+
+    chosen: Option
+    linear: Linear
+    trial: Evidence | None = None
+    reached: float | None = None
+    expected: float | None = None
+    trials: tuple[Trial, ...] = ()
+    seconds: float = 0.0
+    reasons: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    def search(
+        self,
+        learner: EvidenceLearner,
+        options: Sequence[Option],
+        held: HeldOut,
+        grows: float,
+        budget: float | None,
+        on_epoch: ProgressCallback | None,
+        explicit: Mapping[str, Any],
+    ) -> None:
+        """Try the options and choose the best that is affordable; `grows`: as there."""
         models: dict[str, Evidence] = {}
 
         def evaluate(option: Option, share: Any) -> FloatArray:
             models[option.name] = learner.tried(
-                held.training, option.parameters, float(share), _named(on_epoch, option.name)
+                held.training,
+                option.parameters,
+                float(share),
+                also_saying(on_epoch, trial=option.name),
             )
             return evidence_gains(models[option.name], held.asked)
 
@@ -147,94 +220,51 @@ def decide_evidence(
             tried.append(Trial(rival.name, 1, 1.0, score, error, watch.seconds()))
         if len(tried) > len(search.trials):
             whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
-            reasons.append(
+            self.reasons.append(
                 f"{ranking[0].name!r} led after a third of its epochs; averages of members were "
                 "tried with all of theirs too."
             )
             ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
-        reasons += passed_over(tried, ranking[0].name)
-        trials, seconds = tuple(tried), search.seconds
+        self.reasons += passed_over(tried, ranking[0].name)
+        self.trials, self.seconds = tuple(tried), search.seconds
         if search.out_of_time:
-            reasons.append(_skipped(options, search.trials, budget))
-        grows = (histories.n_objects - len(histories)) / held.training.n_objects
-        taken, expected = affordable(
+            self.reasons.append(_skipped(options, search.trials, budget))
+        self.chosen, self.expected = affordable(
             ranking, tried, grows, budget, may_shorten="max_epochs" not in explicit
         )
-        if taken is not ranking[0]:
-            reasons.append(_too_long(ranking, taken, tried, grows))
-            if taken.name != ranking[0].name:
-                whole_option = next(each for each in ranking if each.name == taken.name)
-                models[taken.name] = learner.tried(held.training, whole_option.parameters, 1.0)
-        chosen = taken
+        if self.chosen is not ranking[0]:
+            self.reasons.append(_too_long(ranking, self.chosen, tried, grows))
+            if self.chosen.name != ranking[0].name:
+                whole_option = next(each for each in ranking if each.name == self.chosen.name)
+                models[self.chosen.name] = learner.tried(
+                    held.training, whole_option.parameters, 1.0
+                )
+        self.trial = models[self.chosen.name]
+
+    def measure(self, learner: EvidenceLearner, held: HeldOut, length: int | None) -> None:
+        """Say what the chosen option reaches, beside popularity.
+
+        `length`: of histories that linear evidence reads, where it is to be decided upon.
+        """
+        assert self.trial is not None
+        n_items = learner.n_items
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
         popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
-        baselines["popularity"] = float(popular.mean())
-        trial = models[chosen.name]
-        gain = evidence_gains(trial, held.asked)
-        if linear == "auto":
-            regressions = learner.linear(held.training)
-            relative, gain, alone = choose_linear(
-                trial, regressions, held.asked, length, learner.seed
+        self.baselines["popularity"] = float(popular.mean())
+        gain = evidence_gains(self.trial, held.asked)
+        if length is not None:
+            self.linear, gain, alone = choose_linear(
+                self.trial, learner.linear(held.training), held.asked, length, learner.seed
             )
-            settled = relative
-            baselines["EASE of low rank"] = alone["together"]
-            added = [name for name, values in settled.items() if values[0]]
-            reasons.append(_of_linear(added))
-        reached = float(gain.mean())
-        if gain.mean() <= baselines["popularity"]:
-            warned.append(
+            self.baselines["EASE of low rank"] = alone["together"]
+            self.reasons.append(about_linear(self.linear))
+        self.reached = float(gain.mean())
+        if gain.mean() <= self.baselines["popularity"]:
+            self.warnings.append(
                 f"held-out clicks are predicted no better ({gain.mean():.4f}) than by popularity "
-                f"({baselines['popularity']:.4f}); look at whether clicks follow from each other, "
-                "and whether users and items were read from the right columns."
+                f"({self.baselines['popularity']:.4f}); look at whether clicks follow from each "
+                "other, and whether users and items were read from the right columns."
             )
-    if on_epoch is not None and expected is not None:
-        begun = {"option": chosen.name, "expected_seconds": expected}
-        on_epoch({"epoch": 0, "n_epochs": chosen.parameters["max_epochs"], **begun})
-    on_all, records = learner.learned(
-        histories, chosen.parameters, validate=validate, on_epoch=on_epoch
-    )
-    if any(record.get("candidate_sets", 1) > 1 for record in records):
-        reasons.append(
-            f"Halves of each batch of {chosen.parameters['batch_size']} targets were normalized "
-            "over their own targets and items drawn for them."
-        )
-    if ranks := linear_ranks(settled):
-        regressions = learner.linear(histories, ranks)
-        if relative and held is not None:
-            settled = in_units_of(on_all, regressions, relative, held.asked, length, learner.seed)
-        on_all = added_evidence(on_all, regressions, settled, length)
-    linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
-    taken = Option(
-        chosen.name,
-        {**chosen.parameters, "normalization": "history", "linear": linear_taken or None},
-        chosen.why,
-    )
-    options = [taken if option.name == taken.name else option for option in options]
-    decisions = Decisions(
-        facts=facts,
-        options=tuple(options),
-        trials=trials,
-        taken=((taken.name, 1.0),),
-        criterion=CRITERION,
-        reasons=tuple(reasons),
-        warnings=tuple(warned),
-        baselines=baselines,
-        held_out=reached,
-        seconds=seconds,
-        budget=budget,
-    )
-    return Decided(on_all, decisions, records, trial, held)
-
-
-def _sampled(histories: Groups, generator: np.random.Generator) -> tuple[Groups, Groups | None]:
-    """Return all histories, or so many of a large log that trials stay short, and the others."""
-    if histories.n_objects - len(histories) <= TRIAL_TARGETS:
-        return histories, None
-    order = generator.permutation(len(histories))
-    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order] - 1), TRIAL_TARGETS)) + 1
-    if n_kept == len(histories):
-        return histories, None
-    return histories.subset(np.sort(order[:n_kept])), histories.subset(np.sort(order[n_kept:]))
 
 
 def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
@@ -347,20 +377,6 @@ def _too_long(
     )
 
 
-def _of_linear(added: Sequence[str]) -> str:
-    """Say which linear evidence was added to what the networks learned."""
-    what = {
-        "together": "how often items are clicked by the same user (together)",
-        "following": "how often one item follows another (following)",
-    }
-    if not added:
-        return (
-            "Counting clicks together or in order (linear evidence) was no gain and was left out."
-        )
-    named = " and ".join(what[each] for each in added)
-    return f"Beside what was learned the ranking counts {named}: linear evidence, a gain here."
-
-
 def _skipped(options: Sequence[Option], trials: Sequence[Trial], budget: float | None) -> str:
     """Return what a budget left no time for, in a sentence."""
     last = max(trial.rung for trial in trials)
@@ -374,8 +390,3 @@ def _skipped(options: Sequence[Option], trials: Sequence[Trial], budget: float |
     else:
         what = f"only {', '.join(sorted(whole))} tried with all epochs"
     return f"The budget of {budget:.0f} s ended the search: {what}; a larger budget tries all."
-
-
-def _named(on_epoch: ProgressCallback | None, name: str) -> ProgressCallback | None:
-    """Return a callback that says which trial an epoch belongs to."""
-    return None if on_epoch is None else lambda record: on_epoch({**record, "trial": name})

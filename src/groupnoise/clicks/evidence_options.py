@@ -93,6 +93,19 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
     ]
 
 
+def sample_for_trials(
+    histories: Groups, generator: np.random.Generator
+) -> tuple[Groups, Groups | None]:
+    """Return all histories, or so many of a large log that trials stay short, and the others."""
+    if histories.n_objects - len(histories) <= TRIAL_TARGETS:
+        return histories, None
+    order = generator.permutation(len(histories))
+    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order] - 1), TRIAL_TARGETS)) + 1
+    if n_kept == len(histories):
+        return histories, None
+    return histories.subset(np.sort(order[:n_kept])), histories.subset(np.sort(order[n_kept:]))
+
+
 def member_encoders(encoder: Any) -> tuple[str | None, ...]:
     """Return the encoder of each member.
 
@@ -190,7 +203,7 @@ class EvidenceLearner:
                 again,
                 share,
                 validate,
-                _also(on_epoch, more),
+                also_saying(on_epoch, **more),
                 moments,
             )
             if self.moments is not None and moments is not None:
@@ -301,6 +314,6 @@ def averaged(members: list[Evidence]) -> Evidence:
     return joined([member.scaled(1 / len(members)) for member in members])
 
 
-def _also(on_epoch: ProgressCallback | None, more: Mapping[str, Any]) -> ProgressCallback | None:
-    """Return a callback whose records say more."""
+def also_saying(on_epoch: ProgressCallback | None, **more: Any) -> ProgressCallback | None:
+    """Return a callback whose records say more, such as to which trial an epoch belongs."""
     return None if on_epoch is None else lambda record: on_epoch({**record, **more})

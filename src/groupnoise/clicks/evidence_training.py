@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,35 +104,13 @@ def train_evidence(
     model.to(device)
     sequences = training_sequences(histories, model.log_weights.shape[1])
     noise = torch_generator(generator)
-    tables = list({id(table): table for table in (model.objects, model.targets)}.values())
-    anchors = [each.detach().clone().to(device) for each in anchors or tables]
-    others = [model.bias, model.log_weights, model.exponent_logits]
-    lookup: Lookup = F.embedding
-    deferred: list[DeferredAdam] = []
-    if plan.defers(model.n_items):
-        decay = plan.weight_decay
-        rows_optimizer = DeferredAdam(
-            tables, anchors, plan.learning_rate, weight_decay=decay, betas=BETAS
-        )
-        lookup, deferred = rows_optimizer.lookup, [rows_optimizer]
-    dense = [] if deferred else tables
-    optimizer = Adam([*dense, *others], plan.learning_rate, betas=BETAS)
-    of_encoder = [] if model.encoder is None else list(model.encoder.parameters())
-    encoder_rate = ENCODER_RATE * plan.learning_rate
-    encoder_optimizer = (
-        Adam(of_encoder, encoder_rate, weight_decay=ENCODER_DECAY, betas=BETAS)
-        if of_encoder
-        else None
-    )
-    optimizers: list[Optimizer] = [
-        each for each in (optimizer, encoder_optimizer, *deferred) if each is not None
-    ]
+    optimizers = _Optimizers(model, plan, anchors)
     if moments:
-        restore_moments(model, optimizers, moments)
+        restore_moments(model, optimizers.every, moments)
     learned = list(model.parameters())
     progress = EvidenceProgress(
         model,
-        optimizers,
+        optimizers.every,
         generator,
         [noise] if model.encoder is None else [noise, model.encoder.generator],
     )
@@ -154,8 +133,6 @@ def train_evidence(
             for step, rows in enumerate(batches):
                 if saves is not None:
                     saves.heed_stop()
-                left = 1 - (epoch + step / len(batches)) / plan.max_epochs
-                rate = plan.learning_rate * left
                 clicks = _padded(sequences, rows, fill=model.n_items).to(device)
                 for parameter in learned:
                     parameter.grad = None
@@ -164,37 +141,21 @@ def train_evidence(
                     clicks,
                     plan,
                     noise,
-                    lookup,
+                    optimizers.lookup,
                     pool=pool,
                     n_parts=n_parts,
                     n_sets=n_sets,
                     loops=loops,
                 )
-                moved = None
-                if encoder_optimizer is not None:
-                    warm = min(1.0, (epoch * len(batches) + step + 1) / WARM_UP_STEPS)
-                    encoder_optimizer.param_groups[0]["lr"] = encoder_rate * left * warm
-                    if pool is None:
-                        _move_clipped(encoder_optimizer)
-                    else:
-                        moved = pool.submit(_move_clipped, encoder_optimizer)
-                for each in (optimizer, *deferred):
-                    each.param_groups[0]["lr"] = rate
-                    each.step()
-                if plan.weight_decay and not deferred:
-                    with torch.no_grad():
-                        for table, anchor in zip(tables, anchors, strict=True):
-                            table.lerp_(anchor, min(1.0, rate * plan.weight_decay))
-                if moved is not None:
-                    moved.result()
+                left = 1 - (epoch + step / len(batches)) / plan.max_epochs
+                rate = optimizers.step(left, epoch * len(batches) + step + 1, pool)
             mean = loss_sum / len(batches)
             if not np.isfinite(mean):
                 raise TrainingError(
                     f"the loss became {mean} in epoch {epoch + 1}; lower learning_rate "
                     f"({plan.learning_rate})."
                 )
-            for each in deferred:
-                each.settle()
+            optimizers.settle()
             model.eval()
             record: dict[str, Any] = {
                 "epoch": epoch + 1,
@@ -208,24 +169,81 @@ def train_evidence(
             if validate is not None:
                 with answering_on_cpu(model, device):
                     record["validation"] = float(validate())
-                if record["validation"] > progress.best:
-                    progress.best = record["validation"]
-                    progress.kept = {
-                        name: value.clone() for name, value in model.state_dict().items()
-                    }
-            progress.records.append(record)
+            progress.add(record)
             if saves is not None:
                 saves.save(progress)
             if on_epoch is not None:
                 on_epoch(record)
     if moments is not None:
         moments.clear()
-        moments.update(moments_of(model, optimizers))
+        moments.update(moments_of(model, optimizers.every))
     if progress.kept:
         model.load_state_dict(progress.kept)
     model.eval()
     model.to(CPU)
     return progress.records
+
+
+class _Optimizers:
+    """The optimizers of a training: of the tables of items, of the encoder, and of the rest.
+
+    `anchors`: as in :func:`train_evidence`.
+    """
+
+    def __init__(
+        self, model: EvidenceModel, plan: EvidencePlan, anchors: Sequence[Tensor] | None
+    ) -> None:
+        self._plan = plan
+        self._tables = list({id(table): table for table in (model.objects, model.targets)}.values())
+        device = model.objects.device
+        self._anchors = [each.detach().clone().to(device) for each in anchors or self._tables]
+        self.lookup: Lookup = F.embedding
+        self._deferred: list[DeferredAdam] = []
+        rate, decay = plan.learning_rate, plan.weight_decay
+        if plan.defers(model.n_items):
+            deferred = DeferredAdam(
+                self._tables, self._anchors, rate, weight_decay=decay, betas=BETAS
+            )
+            self.lookup, self._deferred = deferred.lookup, [deferred]
+        dense = [] if self._deferred else self._tables
+        others = [model.bias, model.log_weights, model.exponent_logits]
+        self._main = Adam([*dense, *others], rate, betas=BETAS)
+        self._of_encoder: list[Adam] = []
+        if model.encoder is not None:
+            weights, own_rate = list(model.encoder.parameters()), ENCODER_RATE * rate
+            self._of_encoder = [Adam(weights, own_rate, weight_decay=ENCODER_DECAY, betas=BETAS)]
+        self.every: list[Optimizer] = [self._main, *self._of_encoder, *self._deferred]
+
+    def step(self, left: float, n_steps: int, pool: Executor | None) -> float:
+        """Take a step along the gradients, and return its size.
+
+        `left`: share of the training that is to come. `n_steps`: with this one. `pool`: may move
+        the encoder meanwhile.
+        """
+        rate, decay = self._plan.learning_rate * left, self._plan.weight_decay
+        moving = []
+        for each in self._of_encoder:
+            warm = min(1.0, n_steps / WARM_UP_STEPS)
+            each.param_groups[0]["lr"] = ENCODER_RATE * self._plan.learning_rate * left * warm
+            if pool is None:
+                _move_clipped(each)
+            else:
+                moving.append(pool.submit(_move_clipped, each))
+        for of_rows in (self._main, *self._deferred):
+            of_rows.param_groups[0]["lr"] = rate
+            of_rows.step()
+        if decay and not self._deferred:
+            with torch.no_grad():
+                for table, anchor in zip(self._tables, self._anchors, strict=True):
+                    table.lerp_(anchor, min(1.0, rate * decay))
+        for moved in moving:
+            moved.result()
+        return rate
+
+    def settle(self) -> None:
+        """Bring all rows of the tables up to date."""
+        for each in self._deferred:
+            each.settle()
 
 
 def _move_clipped(optimizer: Optimizer) -> None:
@@ -280,6 +298,13 @@ class EvidenceProgress:
     records: list[dict[str, Any]] = field(default_factory=list)
     best: float = -np.inf
     kept: dict[str, Tensor] = field(default_factory=dict)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take the record of an epoch; keep its weights if no epoch before was as good."""
+        self.records.append(record)
+        if record.get("validation", -np.inf) > self.best:
+            self.best = record["validation"]
+            self.kept = {name: value.clone() for name, value in self.model.state_dict().items()}
 
     def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return everything as what JSON holds and as arrays."""

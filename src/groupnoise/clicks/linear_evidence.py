@@ -237,11 +237,11 @@ def choose_linear(
 def in_units_of(
     learned: Evidence,
     regressions: Mapping[str, LinearEvidence],
-    linear: Mapping[str, tuple[float, float, float, int]],
+    linear: Linear,
     asked: Groups,
     length: int,
     seed: int,
-) -> dict[str, tuple[float, float, float, int]]:
+) -> Linear:
     """Return chosen linear evidence with weights for what was learned from all clicks.
 
     More clicks make regressions surer of themselves, and what is learned too, but not by as much.
@@ -254,10 +254,26 @@ def in_units_of(
     found = {}
     for name, (weight, ridge, rate, rank) in linear.items():
         if weight:
-            own = evidence_scores(regressions[name].evidence(ridge, rate, length, rank), asked)
+            alone = regressions[name].evidence(ridge, rate, length, int(rank))
+            own = evidence_scores(alone, asked)
             unit = spread / max(float(own.std()), MIN_SPREAD)
-            found[name] = (weight * unit, ridge, rate, rank)
+            found[name] = (weight * unit, ridge, rate, int(rank))
     return found
+
+
+def about_linear(linear: Linear) -> str:
+    """Say which linear evidence was added to what the networks learned."""
+    what = {
+        "together": "how often items are clicked by the same user (together)",
+        "following": "how often one item follows another (following)",
+    }
+    added = [what[name] for name, values in linear.items() if values[0]]
+    if not added:
+        return (
+            "Counting clicks together or in order (linear evidence) was no gain and was left out."
+        )
+    named = " and ".join(added)
+    return f"Beside what was learned the ranking counts {named}: linear evidence, a gain here."
 
 
 def _fitting(asked: Groups, n_items: int, seed: int) -> Groups:
