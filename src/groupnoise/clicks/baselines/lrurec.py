@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from groupnoise.clicks.baselines.networks import left_aligned
-from groupnoise.clicks.baselines.sasrec import SASRecRecommender
+from groupnoise.clicks.baselines.sasrec import CausalNetwork, SASRecRecommender
 from groupnoise.clicks.evidence_training import training_sequences
-from groupnoise.core.arrays import torch_generator
-from groupnoise.core.batching import batch_rows
 from groupnoise.core.chunked_softmax import log_normalizer
-from groupnoise.core.device import find_device
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
@@ -70,21 +64,10 @@ class LRURecRecommender(SASRecRecommender):
         dropout = self._dropout_in_use()
         return LRURecNetwork(self.n_items_, self.dim, n_blocks=self.n_blocks, dropout=dropout)
 
-    def _epoch_losses(
-        self, training: Groups, generator: np.random.Generator
-    ) -> Callable[[], Iterator[Tensor]]:
+    def _sequences(self, training: Groups) -> Groups:
         if training.targets is not None:
-            return super()._epoch_losses(training, generator)
-        sequences = training_sequences(training, self.window_size)
-        noise, device = torch_generator(generator), find_device(self.device)
-
-        def losses() -> Iterator[Tensor]:
-            for rows in batch_rows(sequences.sizes, self.batch_size, generator):
-                part = sequences.subset(rows)
-                clicks = left_aligned(part, int(part.sizes.max()), fill=self.n_items_)
-                yield self._batch_loss(torch.from_numpy(clicks).to(device), False, noise)
-
-        return losses
+            return super()._sequences(training)
+        return training_sequences(training, self.window_size)
 
     def _batch_loss(self, clicks: Tensor, only_target: bool, noise: torch.Generator) -> Tensor:
         states, targets = self._trained_positions(clicks, only_target)
@@ -94,7 +77,7 @@ class LRURecRecommender(SASRecRecommender):
         return loss
 
 
-class LRURecNetwork(nn.Module):
+class LRURecNetwork(CausalNetwork):
     """Blocks of linear recurrences over clicks; padding (index `n_items`) follows them."""
 
     def __init__(self, n_items: int, dim: int, *, n_blocks: int, dropout: float) -> None:
@@ -113,11 +96,6 @@ class LRURecNetwork(nn.Module):
         for block in self.blocks:
             states = block(states)
         return states
-
-    def encode(self, clicks: Tensor) -> Tensor:
-        """Return the state after the last click of each history, shape (n, dim)."""
-        last = (clicks != self.n_items).sum(1) - 1
-        return self.states(clicks)[torch.arange(len(clicks), device=clicks.device), last]
 
     def item_table(self) -> tuple[Tensor, Tensor]:
         """Return item vectors (n_items, dim) and biases (n_items,)."""

@@ -171,7 +171,7 @@ class SASRecRecommender(VectorScoring):
     def _epoch_losses(
         self, training: Groups, generator: np.random.Generator
     ) -> Callable[[], Iterator[Tensor]]:
-        sequences = _sequences(training)
+        sequences = self._sequences(training)
         only_target = training.targets is not None
         noise, device = torch_generator(generator), find_device(self.device)
 
@@ -184,6 +184,16 @@ class SASRecRecommender(VectorScoring):
                 yield self._batch_loss(torch.from_numpy(clicks).to(device), only_target, noise)
 
         return losses
+
+    def _sequences(self, training: Groups) -> Groups:
+        """Return sequences of two clicks and more: histories, or windows followed by a target."""
+        if training.targets is None:
+            long_enough = np.flatnonzero(training.sizes > 1)
+            if len(long_enough) == 0:
+                raise DataError("no history has two clicks; there is no next click to learn from.")
+            return training.subset(long_enough)
+        objects = np.insert(training.objects, training.offsets[1:], training.targets)
+        return Groups(objects, training.offsets + np.arange(len(training) + 1))
 
     def _batch_loss(self, clicks: Tensor, only_target: bool, noise: torch.Generator) -> Tensor:
         """Return the mean loss over the positions of padded sequences (n, size)."""
@@ -206,7 +216,22 @@ class SASRecRecommender(VectorScoring):
         return self.network_.states(clicks[:, :-1])[is_trained], following[is_trained]
 
 
-class SASRecNetwork(nn.Module):
+class CausalNetwork(nn.Module):
+    """A network whose state after each click knows no later one; padding, `n_items`, follows."""
+
+    n_items: int
+
+    def states(self, clicks: Tensor) -> Tensor:
+        """Return the state after each click, shape (n, size, dim)."""
+        raise NotImplementedError
+
+    def encode(self, clicks: Tensor) -> Tensor:
+        """Return the state after the last click of each history, shape (n, dim)."""
+        last = (clicks != self.n_items).sum(1) - 1
+        return self.states(clicks)[torch.arange(len(clicks), device=clicks.device), last]
+
+
+class SASRecNetwork(CausalNetwork):
     """A causal transformer over clicks; padding (index `n_items`) follows them.
 
     No click looks ahead, so what stands in the padding changes nothing before it.
@@ -242,11 +267,6 @@ class SASRecNetwork(nn.Module):
             states = layer(states)
         return states
 
-    def encode(self, clicks: Tensor) -> Tensor:
-        """Return the state after the last click of each history, shape (n, dim)."""
-        last = (clicks != self.n_items).sum(1) - 1
-        return self.states(clicks)[torch.arange(len(clicks), device=clicks.device), last]
-
     def item_table(self) -> tuple[Tensor, Tensor]:
         """Return item vectors (n_items, dim) and biases (n_items,), all zero."""
         return self.items.weight[: self.n_items].detach(), torch.zeros(self.n_items)
@@ -280,15 +300,3 @@ class _Block(nn.Module):
         states = states + self.dropout(attended)
         answered: Tensor = states + self.perceptron(states)
         return answered
-
-
-def _sequences(training: Groups) -> Groups:
-    """Return sequences of at least two clicks: histories, or windows followed by their target."""
-    if training.targets is None:
-        long_enough = np.flatnonzero(training.sizes > 1)
-        if len(long_enough) == 0:
-            raise DataError("no history has two clicks; there is no next click to learn from.")
-        return training.subset(long_enough)
-    ends = training.offsets[1:]
-    objects = np.insert(training.objects, ends, training.targets)
-    return Groups(objects, training.offsets + np.arange(len(training) + 1))
