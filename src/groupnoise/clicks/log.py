@@ -122,10 +122,8 @@ def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
 
 def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
     """Spread a column of item lists, one list per user, over rows."""
-    cells = table.frame[columns.item]
-    if not isinstance(cells.dtype, (pl.List, pl.Array)):
+    if not holds_lists(table, columns):
         return table
-    check_no_empty_cells(table, columns.item, cells)
     is_repeated = read_id_cells(table, columns.user).is_duplicated()
     if is_repeated.any():
         row = int(is_repeated.arg_true()[1])
@@ -133,10 +131,17 @@ def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
             f"{table.locate(row)}: user {table.frame[columns.user][row]!r} occurs twice; give each "
             "user one list of items."
         )
-    rows = np.repeat(np.arange(len(table)), cells.list.len().to_numpy())
-    spread = table.take(rows)
-    items = cells.explode(empty_as_null=False)
-    return replace(spread, frame=spread.frame.with_columns(items.alias(columns.item)))
+    return _spread(table, columns)[0]
+
+
+def _spread(table: Table, columns: ClickColumns) -> tuple[Table, IntArray]:
+    """Return a row for each item of each list, and how long the lists are."""
+    cells = table.frame[columns.item]
+    check_no_empty_cells(table, columns.item, cells)
+    sizes = cells.list.len().to_numpy().astype(np.int64)
+    spread = table.take(np.repeat(np.arange(len(table)), sizes))
+    items = cells.explode(empty_as_null=False).alias(columns.item)
+    return replace(spread, frame=spread.frame.with_columns(items)), sizes
 
 
 def read_clicks(
@@ -200,13 +205,8 @@ def read_clicks(
     if stored is not None:
         return stored
     guesses = Guesses(report)
-    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
-    if isinstance(table, NamedArrays):
-        table = table.as_table()
-    columns = find_click_columns(
-        table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
-    )
-    table = with_lists(table, columns, guesses)
+    named = {"user": user, "item": item, "time": time, "rating": rating}
+    table, columns = _table_of_clicks(source, named, guesses, table_options)
     order = order_of_dates(table, columns.time, date_order, guesses)
     rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     if len(rows.users) == 0:
@@ -233,13 +233,28 @@ def read_clicks(
     return clicks
 
 
+def _table_of_clicks(
+    source: Any, named: dict[str, str | None], guesses: Guesses, table_options: dict[str, Any]
+) -> tuple[Table, ClickColumns]:
+    """Return a table whose rows are clicks or lists of them, and which columns are which."""
+    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
+    if isinstance(table, NamedArrays):
+        table = table.as_table()
+    columns = find_click_columns(table.frame, table.origin, guesses, **named)
+    return with_lists(table, columns, guesses), columns
+
+
 def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
     """Return the histories, each in order of time."""
     user_ids, users = number_ids(rows.users)
     item_ids, items = number_ids(rows.items)
     timestamps = None if rows.timestamps is None else rows.timestamps.to_numpy()
     by_user = np.argsort(users, kind="stable")
-    order = by_user if timestamps is None else np.lexsort((timestamps, users))
+    order, n_tied = by_user, 0
+    if timestamps is not None:
+        order = np.lexsort((timestamps, users))
+        timestamps = timestamps[order]
+        n_tied = int(((np.diff(users[order]) == 0) & (np.diff(timestamps) == 0)).sum())
     sizes = np.bincount(users, minlength=len(user_ids))
     return ClickDataset(
         name=name,
@@ -248,19 +263,11 @@ def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
         user_ids=user_ids,
         notes={
             "clicks_out_of_time_order": int((order != by_user).sum()),
-            "clicks_at_the_same_time": _n_tied(users[order], timestamps, order),
+            "clicks_at_the_same_time": n_tied,
         },
         source_rows=order,
-        timestamps=None if timestamps is None else timestamps[order],
+        timestamps=timestamps,
     )
-
-
-def _n_tied(users: IntArray, timestamps: NDArray[Any] | None, order: IntArray) -> int:
-    """Return how many clicks came at the time of the user's click before them."""
-    if timestamps is None:
-        return 0
-    sorted_times = timestamps[order]
-    return int(((np.diff(users) == 0) & (np.diff(sorted_times) == 0)).sum())
 
 
 def _cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
@@ -349,13 +356,8 @@ def read_histories(
     if stored is not None:
         return Histories.of(stored)
     guesses = Guesses(report)
-    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
-    if isinstance(table, NamedArrays):
-        table = table.as_table()
-    columns = find_click_columns(
-        table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
-    )
-    table = with_lists(table, columns, guesses)
+    named = {"user": user, "item": item, "time": time, "rating": rating}
+    table, columns = _table_of_clicks(source, named, guesses, table_options)
     if holds_lists(table, columns):
         return _histories_of_lists(table, columns)
     order = order_of_dates(table, columns.time, date_order, guesses)
@@ -383,12 +385,7 @@ def is_log_of_rows(files: Source, columns: Mapping[str, Any]) -> bool:
 
 
 def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:
-    cells = table.frame[columns.item]
-    check_no_empty_cells(table, columns.item, cells)
-    sizes = cells.list.len().to_numpy().astype(np.int64)
-    spread = table.take(np.repeat(np.arange(len(table)), sizes))
-    items = cells.explode(empty_as_null=False)
-    spread = replace(spread, frame=spread.frame.with_columns(items.alias(columns.item)))
+    spread, sizes = _spread(table, columns)
     user_ids, users = number_ids(read_id_cells(table, columns.user))
     item_ids, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     if len(spread):
