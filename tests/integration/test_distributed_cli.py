@@ -115,7 +115,7 @@ def test_sigterm_saves_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGTERM)
     code, _, errors = finish(process)
     assert code == 128 + signal.SIGTERM
-    assert errors.count("go on with: groupnoise fit shop") == 1
+    assert errors.count("resume with: groupnoise fit shop") == 1
     assert "--resume" in errors
 
 

@@ -309,7 +309,8 @@ def _check(
     n_jobs: int,
 ) -> None:
     """Repeat kept trials; a figure that differs ends the command with code 1."""
-    from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials, read_log_lines
+    from groupnoise.reproduce.jobs import read_results
+    from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials
 
     def tell(figures: list[Repeated]) -> None:
         for figure in figures:
@@ -317,7 +318,8 @@ def _check(
 
     figures = []
     for plan in plans:
-        kept = results or read_log_lines(output / plan.recipe.name / "trials.jsonl")
+        done = read_results(output / plan.recipe.name / "trials.jsonl")
+        kept = results or [result for each in done.values() for result in each]
         figures += check_trials(plan, kept, n_trials, n_jobs=n_jobs, on_trial=tell)
     n_different = sum(not figure.agrees for figure in figures)
     typer.echo(f"{len(figures) - n_different} of {len(figures)} figures agree within {TOLERANCE}.")

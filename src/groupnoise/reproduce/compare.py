@@ -233,11 +233,7 @@ def fit_in_turns(
 def _fit_and_measure(
     setting: Setting[Any], dataset: Any, training: Any, rows: Any, entry: MethodEntry, seed: int
 ) -> Evaluation:
-    estimator = make_estimator(entry, seed)
-    with warnings.catch_warnings():
-        # What a fit warns of (too little data, no better than chance) the figures show.
-        warnings.simplefilter("ignore")
-        setting.fit(estimator, training)
+    estimator = fit_quietly(setting, make_estimator(entry, seed), training)
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_  # what is evaluated are rows of the same table, unnamed
     return setting.evaluate(estimator, dataset, rows, seed=seed)
@@ -249,6 +245,13 @@ def make_estimator(entry: MethodEntry, seed: int) -> Any:
     if "random_state" in parameters_of(entry):
         parameters["random_state"] = seed
     return import_class(entry)(**parameters)
+
+
+def fit_quietly(setting: Setting[Any], estimator: Any, training: Any) -> Any:
+    """Return the estimator fitted; what it warns of, little data or mere chance, figures show."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return setting.fit(estimator, training)
 
 
 @dataclass(frozen=True)
@@ -343,9 +346,5 @@ def fit_and_judge(
     """
     from groupnoise.clicks.evaluation import evaluate_queries
 
-    estimator = make_estimator(entry, seed)
-    with warnings.catch_warnings():
-        # What a fit warns of the figures show.
-        warnings.simplefilter("ignore")
-        setting.fit(estimator, split.train)
+    estimator = fit_quietly(setting, make_estimator(entry, seed), split.train)
     return evaluate_queries(estimator, dataset, split.test, counts=split.counts, seed=seed)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -217,22 +217,30 @@ def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:
     )
 
 
-def append_results(log: Path, key: str, results: list[TrialResult]) -> None:
-    """Add a line at once, so that a kill loses only what was still running."""
-    line = {"key": key, "results": [result.as_record() for result in results]}
+Line = TypeVar("Line")
+
+
+def append_line(log: Path, content: Any) -> None:
+    """Add a line of JSON at once, so that a kill loses only what was still running."""
     with log.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(line) + "\n")
+        stream.write(json.dumps(content) + "\n")
+
+
+def read_lines(log: Path | None, read: Callable[..., Line]) -> list[Line]:
+    """Return what `read` makes of each line of a log, if any; those cut short are left out."""
+    found = []
+    for line in log.read_text(encoding="utf-8").splitlines() if log and log.is_file() else ():
+        try:
+            found.append(read(**json.loads(line)))
+        except (TypeError, ValueError):
+            continue
+    return found
 
 
 def read_results(log: Path) -> dict[str, list[TrialResult]]:
-    """Return the finished jobs of an earlier run; a line cut short by a kill is left out."""
-    found: dict[str, list[TrialResult]] = {}
-    if not log.is_file():
-        return found
-    for line in log.read_text(encoding="utf-8").splitlines():
-        try:
-            record: dict[str, Any] = json.loads(line)
-            found[record["key"]] = [TrialResult(**result) for result in record["results"]]
-        except (json.JSONDecodeError, KeyError, TypeError):
-            continue
-    return found
+    """Return the finished jobs of an earlier run by their keys."""
+
+    def read(key: str, results: list[dict[str, Any]]) -> tuple[str, list[TrialResult]]:
+        return key, [TrialResult(**result) for result in results]
+
+    return dict(read_lines(log, read))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import time
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 
 from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
-from groupnoise.reproduce.compare import make_estimator, methods_to_compare
+from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.running import run_trials
 
@@ -143,9 +142,7 @@ def run_recall_trial(
         if quick and "budget" in estimator.get_params():
             estimator.set_params(budget=QUICK_BUDGET)
         started = time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            find_setting("rs").fit(estimator, split.train)
+        fit_quietly(find_setting("rs"), estimator, split.train)
         fitted = time.process_time()
         found = evaluate_queries(estimator, data, split.test, counts=split.counts, seed=seed)
         ranked = time.process_time()

@@ -14,7 +14,7 @@ import numpy as np
 from groupnoise.core.checks import check_count
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import ConfigError, DataError, MissingDataError
-from groupnoise.reproduce.jobs import Job, append_results, make_trial, read_results
+from groupnoise.reproduce.jobs import Job, append_line, make_trial, read_lines, read_results
 from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.run import TrialResult
 
@@ -255,7 +255,8 @@ def reproduce(
 
     def keep(pair: tuple[str, list[TrialResult]]) -> None:
         if log is not None:
-            append_results(log, *pair)
+            key, results = pair
+            append_line(log, {"key": key, "results": [each.as_record() for each in results]})
         if on_job is not None:
             on_job(*pair, False)
 
@@ -289,29 +290,15 @@ def run_trials(
     of the log holds. `log`: JSON lines of finished trials, read before and appended to. `n_jobs`:
     processes; one per core by default. `on_result`: called with every new result.
     """
-    finished = {} if log is None or not log.exists() else _read(log, read, key_of)
+    finished = {key_of(result): result for result in read_lines(log, read)}
 
     def keep(result: Trial) -> None:
         if log is not None:
             fields: Any = result
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(fields)) + "\n")
+            append_line(log, asdict(fields))
         if on_result is not None:
             on_result(result)
 
     kept = [finished[key] for key in trials if key in finished]
     left = [make for key, make in trials.items() if key not in finished]
     return kept + run_jobs(left, n_jobs=n_jobs, on_result=keep)
-
-
-def _read(
-    path: Path, read: Callable[..., Trial], key_of: Callable[[Trial], Hashable]
-) -> dict[Hashable, Trial]:
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            result = read(**json.loads(line))
-        except (TypeError, ValueError):
-            continue  # cut short when a run was killed
-        found[key_of(result)] = result
-    return found

@@ -14,7 +14,12 @@ import numpy as np
 from groupnoise.candidates.setting import AMONG_CANDIDATES
 from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
-from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare
+from groupnoise.reproduce.compare import (
+    MAIN_METRICS,
+    fit_quietly,
+    make_estimator,
+    methods_to_compare,
+)
 from groupnoise.reproduce.methods import OURS
 from groupnoise.reproduce.running import run_trials
 from groupnoise.reproduce.unseen_sets import UnseenSet
@@ -53,8 +58,6 @@ def run_unseen_trial(
     unseen: UnseenSet, method: str, seed: int, data_dir: Path | None, quick: bool
 ) -> UnseenResult:
     """Fit a method at its defaults on a set and measure it on what was held out."""
-    import warnings
-
     about = (unseen.name, unseen.part, unseen.setting, method, seed)
     data = unseen.load(seed, data_dir)
     setting = setting_of(data)
@@ -71,9 +74,7 @@ def run_unseen_trial(
     (entry,) = methods_to_compare(setting.name, [method])
     started, processor = time.perf_counter(), time.process_time()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            estimator = setting.fit(make_estimator(entry, seed), training)
+        estimator = fit_quietly(setting, make_estimator(entry, seed), training)
         figures = dict(setting.evaluate(estimator, data, rows, seed=seed).metrics)
         if AMONG_CANDIDATES in figures:
             resolved = setting.evaluate(estimator, training, seed=seed).metrics[AMONG_CANDIDATES]

@@ -202,18 +202,3 @@ def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
             "of benchmarks/results/reproduce_*.json."
         ) from None
     return recipe, [each for each in trials if f"{each.dataset} | {each.method}" not in outdated]
-
-
-def read_log_lines(log: Path) -> list[TrialResult]:
-    """Return the trials of a log, one line per finished job; lines cut short are left out.
-
-    `log`: `trials.jsonl` of a run; there may be none.
-    """
-    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-    found: list[TrialResult] = []
-    for line in lines:
-        try:
-            found += [TrialResult(**record) for record in json.loads(line)["results"]]
-        except (json.JSONDecodeError, KeyError, TypeError):
-            continue
-    return found
