@@ -62,11 +62,12 @@ def review(
     if setting is not None:
         check_choice("--setting", setting, ("mil", "pll"))
 
+    from groupnoise.recall.http.server import bind
     from groupnoise.review.desk import Desk
-    from groupnoise.review.http import bind, check_access, serve_desk
+    from groupnoise.review.http import check_access, serve_desk
 
     settings = check_access(host, port, token)
-    bound = bind(host, port)
+    bound, address = bind(host, port)  # before anything long begins
     is_bags = setting == "mil" or (setting is None and (group is not None or Path(data).is_dir()))
     ask = (
         _about_bags(data, options, group, images, budget, seed)
@@ -77,9 +78,9 @@ def review(
     desk = Desk(ask({}), kept, relearn=ask)
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} answered; answers go to {kept}")
-    serve_desk(
-        desk, settings, bound, on_ready=lambda address: typer.echo(f"listening on {address}")
-    )
+    bound.listen()
+    typer.echo(f"listening on {address}")
+    serve_desk(desk, settings, bound)
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} answered, kept in {kept}")
     desk.close()

@@ -6,7 +6,6 @@ import asyncio
 import csv
 import io
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
-from groupnoise.exceptions import DataError, GroupNoiseError
+from groupnoise.exceptions import DataError
 from groupnoise.recall.http.answers import Refusal, add_page, install_error_handlers
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.monitoring import ServiceMetrics
@@ -117,25 +116,6 @@ def _as_csv(columns: dict[str, list[Any]]) -> str:
     return stream.getvalue()
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Take a port before anything long begins; nobody is answered yet.
-
-    `host`, `port`: where to listen; port 0 takes a free one.
-    """
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except (OSError, OverflowError) as error:
-        bound.close()
-        said = getattr(error, "strerror", None) or error
-        raise GroupNoiseError(
-            f"port {port} on {host} cannot be listened on ({said}); give another one with --port, "
-            "or 0 for a free one."
-        ) from None
-    return bound
-
-
 def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
     """Return who may ask for what; listening beyond this machine needs a token.
 
@@ -150,27 +130,10 @@ def serve_desk(
     desk: Desk,
     settings: ServiceSettings,
     bound: socket.socket,
-    *,
-    on_ready: Callable[[str], None],
 ) -> None:
-    """Show the desk until SIGTERM or SIGINT.
-
-    Parameters
-    ----------
-    desk : Desk
-        What to show.
-    settings : ServiceSettings
-        Who may ask for what.
-    bound : socket.socket
-        Where to listen.
-    on_ready : callable
-        Called with the address once it is known.
-    """
+    """Show the desk on a socket until SIGTERM or SIGINT."""
     config = uvicorn.Config(
         review_app(desk, settings), http=http_protocol(), log_config=None,
         access_log=False, server_header=False, timeout_graceful_shutdown=5,
     )  # fmt: skip
-    name, number = bound.getsockname()[:2]
-    bound.listen()
-    on_ready(f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}")
     run_until_stopped(uvicorn.Server(config), bound)

@@ -1,4 +1,4 @@
-"""Classifiers of rows that have votes, and what they say of rows they did not see."""
+"""Classifiers of rows that have votes, what they say of rows they did not see, and how surely."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import numpy as np
 from groupnoise import __version__
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.files import atomic_path, check_writable_folder
-from groupnoise.votes.dawid_skene import MIN_PROBABILITY
+from groupnoise.votes.dawid_skene import MIN_PROBABILITY, softmax
 from groupnoise.votes.features import has_unit_rows
 
+TEMPERATURES = np.geomspace(0.25, 8.0, 16)
+SHARES = np.linspace(0.0, 1.0, 11)
 MIN_WEIGHT = 1e-3
 """Least weight of a named label in training: a vote is evidence, never a proof."""
 Fit = Callable[[FloatArray, Any, FloatArray], Any]
@@ -162,3 +164,50 @@ def out_of_fold(
     best = np.where(is_voted, belief.argmax(axis=1), n_classes)
     generator = np.random.default_rng(seed)
     return cross_fit(predict, best, n_classes, n_folds, generator)
+
+
+def likeliest(
+    predicted: Sequence[FloatArray],
+    log_likelihood: FloatArray,
+    frequency: FloatArray,
+    is_voted: BoolArray,
+) -> tuple[FloatArray, float]:
+    """Return the tempered predictions of that classifier, or of all, which votes are likeliest by.
+
+    Returns `tempered` (n_rows, n_classes): the probabilities; `share`: how much of them comes from
+    the features. `predicted` (n_rows, n_classes): p(label | row) out of fold, by each classifier.
+    """
+    offered = [*predicted, np.mean(predicted, axis=0)] if len(predicted) > 1 else predicted
+    scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+    found, scores = [], []
+    for each in offered:
+        found.append(calibrate_by_votes(each, log_likelihood, frequency, is_voted))
+        foretold = (found[-1][0] * scaled).sum(axis=1)[is_voted]
+        scores.append(float(np.log(np.maximum(foretold, MIN_PROBABILITY)).mean()))
+    return found[int(np.argmax(scores))]
+
+
+def calibrate_by_votes(
+    predicted: FloatArray, log_likelihood: FloatArray, frequency: FloatArray, is_voted: Any
+) -> tuple[FloatArray, float]:
+    """Return predictions as sure, and as far from the mere frequencies, as the votes bear out.
+
+    No true label is needed: votes on a row were not seen by the model that predicts it, so their
+    likelihood under the prediction judges it.
+
+    Returns `tempered` (n_rows, n_classes): the probabilities; `share`: how much of them comes from
+    the features. `predicted` (n_rows, n_classes): p(label | row) out of fold. `log_likelihood`
+    (n_rows, n_classes): log P(votes of the row | label). `frequency`: how frequent each label is.
+    """
+    logs = np.log(np.maximum(predicted, MIN_PROBABILITY))
+    scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[is_voted]
+    by_frequency = scaled @ frequency
+    best = (-np.inf, 1.0, 0.0)
+    for temperature in TEMPERATURES:
+        by_features = (softmax(logs[is_voted] / temperature) * scaled).sum(axis=1)
+        for share in SHARES:
+            mixed = share * by_features + (1.0 - share) * by_frequency
+            score = float(np.log(np.maximum(mixed, MIN_PROBABILITY)).sum())
+            best = max(best, (score, float(temperature), float(share)))
+    _, temperature, share = best
+    return share * softmax(logs / temperature) + (1.0 - share) * frequency, share

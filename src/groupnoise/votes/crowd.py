@@ -8,14 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.selective import belief_with_errors, foretold_candidates, hidden_errors
 from groupnoise.votes.ballots import Votes
-from groupnoise.votes.classifiers import Fit, KeptAnswers, out_of_fold, trainings
+from groupnoise.votes.classifiers import (
+    TEMPERATURES,
+    Fit,
+    KeptAnswers,
+    calibrate_by_votes,
+    likeliest,
+    out_of_fold,
+    trainings,
+)
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
     SHARED_ACCURACY,
@@ -33,9 +40,7 @@ from groupnoise.votes.features import (
     single_vote_accuracy,
 )
 
-TEMPERATURES = np.geomspace(0.25, 8.0, 16)
 COOLING = np.geomspace(1.02, 8.0, 100)
-SHARES = np.linspace(0.0, 1.0, 11)
 HEEDED = (1.0, 0.5, 0.25)
 """How much of the doubt that annotators profess may be taken over, besides none."""
 ENDS_IN_USE, MIN_IN_USE = (0.01, 0.99), 0.05
@@ -58,8 +63,6 @@ class Belief:
     `predicted` (n_rows, n_classes): p(label | features) from models that did not see the row; None
         without features.
     `model`: the annotators; None where candidates are taken to hold the truth.
-    `feature_share`: how far features are trusted besides the frequency of the labels, chosen by the
-        votes.
     `temperature`: what log probabilities were divided by.
     `neighbours` (n_rows, n_neighbours): the rows with votes that are most like each row, nearest
         first; None without features.
@@ -69,7 +72,6 @@ class Belief:
     unanswered: FloatArray
     predicted: FloatArray | None
     model: DawidSkene | None
-    feature_share: float
     temperature: float
     neighbours: IntArray | None = None
 
@@ -115,14 +117,13 @@ def believe(
     model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
     predicted: FloatArray | None = None
-    neighbours, share = None, 0.0
+    nearest: IntArray | None = None
     is_taught = votes.counts > 0
     if truth is not None:
         is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         n_asked = N_NEIGHBOURS if is_candidates else 2 * N_NEIGHBOURS  # two halves judge votes
         nearest = nearest_voted(features, is_taught, n_asked)
-        neighbours = nearest[:, :N_NEIGHBOURS]
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
         done, total = count(1), n_rounds * n_folds * len(fits)
 
@@ -133,30 +134,16 @@ def believe(
         foretold: list[FloatArray] = []
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
+            own_seed = seed + round_number
             raw = [
                 out_of_fold(
-                    named,
-                    features,
-                    belief,
-                    n_folds,
-                    each,
-                    seed + round_number,
-                    kept=kept,
-                    on_fold=tell,
+                    named, features, belief, n_folds, each, own_seed, kept=kept, on_fold=tell
                 )
                 for each in fits
             ]
-            frequency = belief[is_taught].mean(axis=0)
-            likelihood = log_vote_likelihood(votes, None if model is None else model.confusion_)
-            # A true label rules all others out, for the classifier as for the annotators.
-            known = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-            likelihood = np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2))
-            predicted, share = likeliest(raw, likelihood, frequency, is_taught)
-            predicted = heed_neighbours(predicted, likelihood, neighbours, is_taught)
-            if model is None:
-                # No second vote could tell that neighbours make an answer too sure of itself.
-                # (Votes alone on their rows would win over features that know better.)
-                predicted, _ = calibrate_by_votes(predicted, likelihood, frequency, is_taught)
+            likelihood = _likelihood_with_truth(votes, model, truth)
+            neighbours = nearest[:, :N_NEIGHBOURS]
+            predicted = _foretold(raw, likelihood, belief, neighbours, is_taught, is_candidates)
             if model is not None:
                 model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_
@@ -173,7 +160,52 @@ def believe(
             unanswered = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + said)
             named = with_truth(votes.totals(), truth)[is_taught] > 0
             belief[is_taught] = doubted(belief[is_taught], predicted[is_taught], named)
-        return Belief(belief, unanswered, predicted, None, share, 1.0, neighbours)
+        answered, temperature = belief, 1.0
+    else:
+        unanswered, temperature = _cooled(votes, model, predicted, nearest, truth, n_folds, seed)
+        answered = with_truth(unanswered, truth)
+    shown = None if nearest is None else nearest[:, :N_NEIGHBOURS]
+    return Belief(answered, unanswered, predicted, model, temperature, shown)
+
+
+def _likelihood_with_truth(
+    votes: Votes, model: DawidSkene | None, truth: IntArray | None
+) -> FloatArray:
+    """Return log P(votes of a row | label); a true label rules all others out, for all alike."""
+    likelihood = log_vote_likelihood(votes, None if model is None else model.confusion_)
+    known = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    return np.asarray(np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2)))
+
+
+def _foretold(
+    raw: Sequence[FloatArray],
+    likelihood: FloatArray,
+    belief: FloatArray,
+    neighbours: IntArray,
+    is_taught: BoolArray,
+    is_candidates: bool,
+) -> FloatArray:
+    """Return p(label | features) of the classifiers, tempered by the votes, neighbours heeded."""
+    frequency = belief[is_taught].mean(axis=0)
+    predicted, _ = likeliest(raw, likelihood, frequency, is_taught)
+    predicted = heed_neighbours(predicted, likelihood, neighbours, is_taught)
+    if is_candidates:
+        # No second vote could tell that neighbours make an answer too sure of itself.
+        # (Votes alone on their rows would win over features that know better.)
+        predicted, _ = calibrate_by_votes(predicted, likelihood, frequency, is_taught)
+    return predicted
+
+
+def _cooled(
+    votes: Votes,
+    model: DawidSkene,
+    predicted: FloatArray | None,
+    nearest: IntArray | None,
+    truth: IntArray | None,
+    n_folds: int,
+    seed: int,
+) -> tuple[FloatArray, float]:
+    """Return p(label | votes, features) as sure as held-out votes bear out, and its temperature."""
     prior = model.class_prior_ if predicted is None else predicted
     log_prior = np.log(np.maximum(prior, MIN_PROBABILITY))
     held_out = model.held_out_likelihoods(votes, n_folds, seed)
@@ -184,7 +216,7 @@ def believe(
     logs = np.log(np.maximum(belief, MIN_PROBABILITY))
     cooled = softmax(logs / temperature)
     is_single = votes.counts == 1
-    if predicted is not None and is_single.any():
+    if predicted is not None and nearest is not None and is_single.any():
         confusion = model.confusion_
         is_checked = votes.counts > 1 if truth is None else (votes.counts > 1) | (truth >= 0)
         if is_checked.sum() < MIN_ROWS:  # nothing but similar rows tells how good votes are
@@ -197,9 +229,7 @@ def believe(
         cooled[is_single] = softmax(logs[is_single] / own)
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
-    return Belief(
-        with_truth(cooled, truth), cooled, predicted, model, share, temperature, neighbours
-    )
+    return cooled, temperature
 
 
 def heed_confidences(votes: Votes, truth: IntArray | None) -> Votes:
@@ -274,27 +304,6 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
     return belief_with_errors(calm, predicted, named, errors)
 
 
-def likeliest(
-    predicted: Sequence[FloatArray],
-    log_likelihood: FloatArray,
-    frequency: FloatArray,
-    is_voted: BoolArray,
-) -> tuple[FloatArray, float]:
-    """Return the tempered predictions of that classifier, or of all, which votes are likeliest by.
-
-    Returns `tempered` (n_rows, n_classes): the probabilities; `share`: how much of them comes from
-    the features. `predicted` (n_rows, n_classes): p(label | row) out of fold, by each classifier.
-    """
-    offered = [*predicted, np.mean(predicted, axis=0)] if len(predicted) > 1 else predicted
-    scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    found, scores = [], []
-    for each in offered:
-        found.append(calibrate_by_votes(each, log_likelihood, frequency, is_voted))
-        foretold = (found[-1][0] * scaled).sum(axis=1)[is_voted]
-        scores.append(float(np.log(np.maximum(foretold, MIN_PROBABILITY)).mean()))
-    return found[int(np.argmax(scores))]
-
-
 def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArray:
     """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes).
 
@@ -307,32 +316,6 @@ def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArra
     total = np.zeros((votes.n_rows, votes.n_classes))
     np.add.at(total, votes.rows, np.log(vote_likelihoods(votes, confusion)))
     return total
-
-
-def calibrate_by_votes(
-    predicted: FloatArray, log_likelihood: FloatArray, frequency: FloatArray, is_voted: Any
-) -> tuple[FloatArray, float]:
-    """Return predictions as sure, and as far from the mere frequencies, as the votes bear out.
-
-    No true label is needed: votes on a row were not seen by the model that predicts it, so their
-    likelihood under the prediction judges it.
-
-    Returns `tempered` (n_rows, n_classes): the probabilities; `share`: how much of them comes from
-    the features. `predicted` (n_rows, n_classes): p(label | row) out of fold. `log_likelihood`
-    (n_rows, n_classes): log P(votes of the row | label). `frequency`: how frequent each label is.
-    """
-    logs = np.log(np.maximum(predicted, MIN_PROBABILITY))
-    scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[is_voted]
-    by_frequency = scaled @ frequency
-    best = (-np.inf, 1.0, 0.0)
-    for temperature in TEMPERATURES:
-        by_features = (softmax(logs[is_voted] / temperature) * scaled).sum(axis=1)
-        for share in SHARES:
-            mixed = share * by_features + (1.0 - share) * by_frequency
-            score = float(np.log(np.maximum(mixed, MIN_PROBABILITY)).sum())
-            best = max(best, (score, float(temperature), float(share)))
-    _, temperature, share = best
-    return share * softmax(logs / temperature) + (1.0 - share) * frequency, share
 
 
 def single_vote_temperature(

@@ -11,8 +11,7 @@ from groupnoise.candidates import read_candidates
 from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.votes import Votes, krippendorff_alpha, read_votes, resolve
-from groupnoise.votes.classifiers import trainings
-from groupnoise.votes.crowd import likeliest
+from groupnoise.votes.classifiers import likeliest, trainings
 from groupnoise.votes.exports import parse_vote
 
 ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]

@@ -190,12 +190,12 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
     if settings.processes > 1:
         from groupnoise.recall.http.processes import supervise
 
-        listening, address = _bound(settings)
+        listening, address = bind(settings.host, settings.port)
         listening.listen(BACKLOG)
         supervise(settings, listening, address, on_ready)
         return
     server = make_server(RecallService(settings), on_ready)
-    listening, server.address = _bound(settings)
+    listening, server.address = bind(settings.host, settings.port)
     run_until_stopped(server, listening)
 
 
@@ -240,21 +240,24 @@ def make_server(
     return RecallServer(config, service, on_ready, shares_socket)
 
 
-def _bound(settings: ServiceSettings) -> tuple[socket.socket, str]:
-    """Return a socket bound to where the service listens, and its address."""
-    config = uvicorn.Config(_nothing, host=settings.host, port=settings.port, log_config=None)
+def bind(host: str, port: int) -> tuple[socket.socket, str]:
+    """Take a port, and return it with its address; nobody is answered yet.
+
+    `host`, `port`: where to listen; port 0 takes a free one.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening = config.bind_socket()
-    except SystemExit:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        said = getattr(error, "strerror", None) or error
         raise GroupNoiseError(
-            f"port {settings.port} on {settings.host} cannot be listened on; is it in use?"
+            f"port {port} on {host} cannot be listened on ({said}); give another one with --port, "
+            "or 0 for a free one."
         ) from None
-    host, port = listening.getsockname()[:2]
-    return listening, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def _nothing(scope: Any, receive: Any, send: Any) -> None:
-    """Stand for an application where only a socket is wanted."""
+    name, number = bound.getsockname()[:2]
+    return bound, f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
 def _check_resolves(host: str) -> None:
