@@ -110,9 +110,9 @@ def read_votes(
         return _voted(table, entries, labels, (), tell)
     table = read_table(source, report=tell, **table_options)
     columns = table.frame.columns
+    given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:
-        entries, key, place = votes_beside(table, votes, id, row, annotator, label, confidence,
-                                           label_separator, tell)  # fmt: skip
+        entries, key, place = votes_beside(table, votes, id, given, label_separator, tell)
         return _voted(table, entries, labels, (key,), tell, place)
     if id is not None:
         raise ParameterError(
@@ -120,8 +120,7 @@ def read_votes(
         )
     if annotators is None and candidates is None:
         if annotator is not None or first_named(columns, LONG_NAMES["annotator"]) is not None:
-            table, entries, key = gathered(table, row, annotator, label, confidence,
-                                           label_separator, tell)  # fmt: skip
+            table, entries, key = gathered(table, given, label_separator, tell)
             return _voted(table, entries, labels, (key,), tell)
         found = annotator_columns(columns)
         if found is not None:

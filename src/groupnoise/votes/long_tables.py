@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,10 +36,7 @@ Place = Callable[[int, str], str]
 
 def gathered(
     table: Table,
-    row: str | None,
-    annotator: str | None,
-    label: str | None,
-    confidence: str | None,
+    given: Mapping[str, str | None],
     separator: str | None,
     report: Report,
 ) -> tuple[Table, list[Entry], str]:
@@ -47,7 +44,7 @@ def gathered(
 
     Columns that differ between the votes on one row are left out, and named.
     """
-    parts = vote_columns(table, row, annotator, label, confidence, report)
+    parts = vote_columns(table, given, report)
     frame = table.frame
     ids = frame[parts["row"]].cast(pl.String).fill_null("")
     first: dict[str, int] = {}
@@ -79,10 +76,7 @@ def votes_beside(
     table: Table,
     source: Any,
     id: str | None,
-    row: str | None,
-    annotator: str | None,
-    label: str | None,
-    confidence: str | None,
+    given: Mapping[str, str | None],
     separator: str | None,
     report: Report,
 ) -> tuple[list[Entry], str, Place]:
@@ -91,9 +85,7 @@ def votes_beside(
     And where each vote stands.
     """
     votes = read_table(source, report=report)
-    parts = vote_columns(
-        votes, row, annotator, label, confidence, report, beside=table.frame.columns
-    )
+    parts = vote_columns(votes, given, report, beside=table.frame.columns)
     if id is not None:
         key = match_columns("id", id, table.frame.columns, table.origin)[0]
     else:
@@ -170,19 +162,16 @@ def _entries(
 
 def vote_columns(
     table: Table,
-    row: str | None,
-    annotator: str | None,
-    label: str | None,
-    confidence: str | None,
+    given: Mapping[str, str | None],
     report: Report,
     *,
     beside: Sequence[str] = (),
 ) -> dict[str, str]:
     """Return the column of each part of a vote, guessed by its name where none was given.
 
-    `beside`: columns of the table of the rows; the only one that the votes have too names rows.
+    `given`: what a user named of `LONG_NAMES`. `beside`: columns of the table of the rows; the
+    only one that the votes have too names rows.
     """
-    given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     columns = table.frame.columns
     parts: dict[str, str] = {}
     for part, name in given.items():
