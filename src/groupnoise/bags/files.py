@@ -24,9 +24,10 @@ from groupnoise.io.cells import (
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.feature_columns import RowAnswers, features_of_table
+from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
+from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 
@@ -178,6 +179,7 @@ def _bags_from_table(
             report=report,
             may_lack=True,
             several=known.has_sets,
+            n_groups=len(bag_ids),
         )
     answers = RowAnswers(memberships, class_names) if class_names else None
     matrix, names = features_of_table(

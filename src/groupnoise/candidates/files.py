@@ -23,7 +23,7 @@ from groupnoise.io.columns import (
 )
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
-from groupnoise.io.feature_columns import RowAnswers, features_of_table
+from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import (
     labels_to_look_at,
     read_memberships,
@@ -37,6 +37,7 @@ from groupnoise.io.named_arrays import (
     read_input,
     turn_rows_first,
 )
+from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 

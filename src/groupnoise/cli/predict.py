@@ -136,7 +136,8 @@ def _write_per_bag(
 def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns of the input that go with the answers: its ids and those asked for."""
     from groupnoise.io.columns import match_columns
-    from groupnoise.io.feature_columns import column_of_names, is_id_name
+    from groupnoise.io.feature_columns import column_of_names
+    from groupnoise.io.no_features import is_id_name
 
     data = found.dataset
     has_rows = found.is_file and data.columns is not None and data.source_rows is not None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.column_names import USUAL_NAMES, plain_name
 from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
+from groupnoise.io.no_features import RowAnswers, is_id_name, why_no_feature
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (
@@ -28,65 +28,9 @@ from groupnoise.io.word_features import (
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
-ID_WORDS = frozenset({
-    "id", "ids", "uid", "uuid", "guid", "nr", "nummer", "ref", "reference", "referenz", "zip",
-    "zipcode", "postcode", "plz", "phone", "telefon", "tel", "iban", "isbn", "ean", "aktenzeichen",
-})  # fmt: skip
-"""Last words of the names of ids: instance_id, patientId, Kundennr."""
-FIRST_ROWS = 1000
-MOSTLY = 0.9
-"""Share of rows in which a column must name a candidate to be taken for the truth."""
-INDEX_NAME = re.compile(
-    r"(unnamed: \d+|index|idx|row|rowid|row[_ ]?(nr|no|num|number)|level_0|__index_level_\d+__)?"
-)
-"""How whole names of row numbers look, in lower case; frames write theirs without a name."""
-MIN_ROWS = 10
-"""Rows from which on a column that counts them is no coincidence."""
 _POSITION = re.compile(r"column_(\d+)")
 ROWS_OF_A_CATEGORY = 10
 """Rows of each category, on average, from which on they are features without being named."""
-MAX_ANSWERS = 20
-"""Different cells up to which a column may be the answer itself, under a name of its own."""
-
-
-@dataclass(frozen=True)
-class RowAnswers:
-    """What rows are labelled with: `labels` of shape (n_rows, n_classes), and `class_names`."""
-
-    labels: BoolArray
-    class_names: Sequence[str]
-
-    def given_away(self, cells: pl.Series, group_of_row: IntArray | None) -> str | None:
-        """Say how a column gives the answer away, or return None.
-
-        One of the candidates in each row is the truth; a value that all bags with a label hold and
-        no other bag does is that label.
-        """
-        most = max(MAX_ANSWERS, len(self.class_names))
-        # Most columns are numbers, told by their first rows: tables may have thousands of them.
-        if len(cells) < MIN_ROWS or cells.head(FIRST_ROWS).n_unique() > 2 * most:
-            return None
-        words = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
-        if not 2 <= words.n_unique() <= most:
-            return None
-        values, codes = np.unique(words.to_numpy(), return_inverse=True)
-        if group_of_row is None:
-            number = {name.lower(): column for column, name in enumerate(self.class_names)}
-            columns = np.array([number.get(value, -1) for value in values])[codes]
-            named = columns >= 0
-            if (self.labels[np.arange(len(codes)), columns] & named).mean() < MOSTLY:
-                return None
-            return "names candidates of the row: name it with --truth if it is the true label"
-        n_bags = int(group_of_row.max()) + 1
-        holds = np.zeros((n_bags, len(values)), dtype=np.bool_)
-        holds[group_of_row, codes] = True
-        labels = np.zeros((n_bags, self.labels.shape[1]), dtype=np.bool_)
-        labels[group_of_row] = self.labels
-        told = (holds[:, :, None] == labels[:, None, :]).all(axis=0)
-        told &= labels.any(axis=0) & ~labels.all(axis=0)
-        if n_bags < MIN_ROWS or not told.any():
-            return None
-        return "tells the label of every bag by itself: name it with --truth if instances have it"
 
 
 class NoFeaturesError(DataError):
@@ -260,38 +204,6 @@ def _holds_lists(table: Table, column: str) -> bool:
     return isinstance(table.frame.schema[column], (pl.List, pl.Array))
 
 
-def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = None) -> str | None:
-    """Say why a numeric column is no feature: an id, a row number, a constant; or return None."""
-    if is_id_name(column):
-        return "an id"
-    if INDEX_NAME.fullmatch(column.strip().lower()):
-        return "an index"
-    cells = table.frame[column]
-    text = cells.str.strip_chars() if cells.dtype == pl.String else cells
-    numbers = text.cast(pl.Float64, strict=False)
-    if numbers.null_count() or len(numbers) < 2:
-        return None
-    values: FloatArray = numbers.to_numpy()
-    if (values == values[0]).all():
-        return "constant"
-    if len(values) < MIN_ROWS or not (values == np.floor(values)).all():
-        return None
-    if holds_times(cells):
-        return "times"
-    if _numbers_without_gap(values):
-        return "row numbers"
-    if (np.diff(values) > 0).all():
-        return "rises from row to row, as ids do"
-    return None if group_of_row is None else _numbering_of_groups(values, group_of_row)
-
-
-def is_id_name(column: str) -> bool:
-    """Tell whether a column is called an id: `instance_id`, `patientId`, `ID`."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.strip())
-    words = re.split(r"[\W_]+", apart.lower())
-    return words[-1] in ID_WORDS
-
-
 def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:
     """Return the first column of short words, one in each row and all different, if any.
 
@@ -309,29 +221,6 @@ def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:
         is_word = (cells.str.len_chars() <= MAX_NAME) & ~cells.str.contains(r"\s")
         if bool((is_word & cells.cast(pl.Float64, strict=False).is_null()).all()):
             return name
-    return None
-
-
-def _numbers_without_gap(values: FloatArray) -> bool:
-    """Tell whether whole numbers are all different and fill the range they span."""
-    span = values.max() - values.min() + 1
-    return bool(span == len(values) and len(np.unique(values)) == len(values))
-
-
-def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | None:
-    """Say whether a column numbers the groups, or the rows inside each of them."""
-    groups, first, codes = np.unique(group_of_row, return_index=True, return_inverse=True)
-    if len(groups) < MIN_ROWS or len(groups) == len(values):
-        return None
-    if (values == values[first][codes]).all() and len(np.unique(values[first])) == len(groups):
-        return "the number of the group"
-    order = np.argsort(codes, kind="stable")
-    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    sizes = np.diff(np.append(begins, len(order)))
-    positions = np.arange(len(order)) - np.repeat(begins, sizes)
-    counted = values[order] - positions
-    if sizes.max() > 2 and (counted == counted[0]).all():
-        return "row numbers of each group"
     return None
 
 

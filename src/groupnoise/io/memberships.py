@@ -15,6 +15,7 @@ import polars as pl
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
 from groupnoise.core.misspelt_labels import slips_in_words
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     and_more,
@@ -36,6 +37,8 @@ MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing"
 """What stands in cells, in lower case, where nobody voted."""
 JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
 """What may join several labels in a cell and is never guessed to."""
+MAX_GRADES = 10
+"""Different numbers that may be classes, however few groups there are."""
 MAX_NAMED = 3
 """Labels that a sentence names at most."""
 
@@ -98,6 +101,7 @@ def read_memberships(
     report: Report,
     may_lack: bool = False,
     several: bool = False,
+    n_groups: int | None = None,
 ) -> tuple[BoolArray, list[str]]:
     """Return which classes each row belongs to.
 
@@ -107,10 +111,12 @@ def read_memberships(
     labels joined by a separator. `separator`: what joins labels in a cell; guessed, and then
     reported. `report`: told of a guess. `may_lack`: whether an empty cell, or a word that says so,
     is a row without any label where rows may have several: where a cell shows it, a separator is
-    given, or `several` says so.
+    given, or `several` says so. `n_groups`: how many groups of rows are labelled; by default each
+    row is one.
     """
     if len(columns) > 1:
         return _from_indicators(table, columns)
+    _check_no_measurements(table, columns[0], n_groups or len(table))
     rows, labels = _single_labels(table, columns[0], separator, report, may_lack, several)
     vocabulary = labels.unique().sort()
     memberships = np.zeros((len(table), len(vocabulary)), dtype=np.bool_)
@@ -260,6 +266,28 @@ def _single_labels(
         flat.select("label"), table.name, table.origin, lambda entry: table.locate(int(rows[entry]))
     )
     return rows, as_id_cells(by_label, column, flat["label"])
+
+
+def _check_no_measurements(table: Table, column: str, n_groups: int) -> None:
+    """Refuse numbers of which nearly every group has its own: these are measured, no classes."""
+    cells = table.frame[column].drop_nulls()
+    if cells.dtype == pl.String:
+        cells = cells.str.strip_chars()
+        cells = cells.filter(cells != "").str.replace(r"^([+-]?\d+),(\d+)$", "${1}.${2}")
+    elif not cells.dtype.is_numeric():
+        return
+    numbers = cells.cast(pl.Float64, strict=False)
+    n_different = numbers.n_unique()
+    if numbers.null_count() or n_different <= max(MAX_GRADES, n_groups // 2):
+        return
+    is_fraction = bool((numbers != numbers.floor()).any())
+    if is_fraction or (n_groups >= 2 * MAX_GRADES and n_different >= 0.9 * n_groups):
+        raise DataError(
+            f"{table.origin}: column {column!r} holds {n_different} different numbers for "
+            f"{counted(n_groups, 'labels')}, so it is a measurement and no class; regression is "
+            "not what this does: cut the numbers into classes, such as low and high, or name "
+            "another column."
+        )
 
 
 def _without_gaps(cells: pl.Series) -> pl.Series:

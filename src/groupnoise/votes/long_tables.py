@@ -12,8 +12,8 @@ import polars as pl
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import and_more
 from groupnoise.io.columns import match_columns
-from groupnoise.io.feature_columns import is_id_name
 from groupnoise.io.memberships import quoted
+from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Said
