@@ -227,11 +227,14 @@ def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = Non
     return joined.join(labels)
 
 
-def write_cleaned_table(path: Path, frame: pl.DataFrame, *, separator: str, header: bool) -> None:
+def write_cleaned_table(
+    path: Path, frame: pl.DataFrame, *, separator: str, header: bool, has_mark: bool = False
+) -> None:
     """Write a table in the form its suffix names, atomically.
 
     `path`: ends in one of `FORMS`. `separator`: what to put between cells of text. `header`:
-    whether text begins with the names of the columns.
+    whether text begins with the names of the columns. `has_mark`: whether it begins with a mark of
+    its encoding.
     """
     if path.suffix == ".xlsx":
         write_columns(path, frame.to_dict(as_series=False))
@@ -244,4 +247,6 @@ def write_cleaned_table(path: Path, frame: pl.DataFrame, *, separator: str, head
         elif path.suffix == ".jsonl":
             frame.write_ndjson(temporary)
         else:
-            frame.write_csv(temporary, separator=separator, include_header=header)
+            frame.write_csv(
+                temporary, separator=separator, include_header=header, include_bom=has_mark
+            )

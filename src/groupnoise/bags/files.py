@@ -24,6 +24,7 @@ from groupnoise.io.cells import (
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
+from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
@@ -94,7 +95,7 @@ def read_bags(
     known : KnownLabels, optional
         What a model knows of labels, for which the bags are read.
     **table_options
-        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
 
     Returns
     -------
@@ -115,7 +116,8 @@ def read_bags(
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
         return load_amil(name=name or Path(source).name, folder=source)
-    data = read_input(source, report=tell, **table_options)
+    words = columns_of_words(group, label, truth)
+    data = read_input(source, report=tell, words=words, **table_options)
     if isinstance(data, NamedArrays):
         return _bags_from_arrays(
             data, name or data.name, group, label, features, truth, tell, labels_needed

@@ -74,7 +74,7 @@ def read_label_table(
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
-    table = read_table(source)
+    table = read_table(source, decimal=".")  # ids and labels are words
     columns, origin = table.frame.columns, table.origin
     if group is not None:
         group = match_columns("group", [group], columns, origin)[0]

@@ -23,6 +23,7 @@ from groupnoise.io.columns import (
 )
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
+from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import (
     labels_to_look_at,
@@ -88,7 +89,7 @@ def read_candidates(
         False for rows to be answered about: candidates may be missing, from some rows or from
         all, and the truth is not read.
     **table_options
-        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
 
     Returns
     -------
@@ -99,7 +100,8 @@ def read_candidates(
     if stored is not None:
         return stored
     tell = report or say_nothing
-    data = read_input(source, report=tell, **table_options)
+    words = columns_of_words(candidates, truth)
+    data = read_input(source, report=tell, words=words, **table_options)
     if isinstance(data, NamedArrays):
         return _candidates_from_arrays(
             data, name or data.name, features, candidates, truth, tell, labels_needed

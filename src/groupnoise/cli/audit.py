@@ -206,25 +206,25 @@ def _write_clean(
         write_cleaned_table,
     )
     from groupnoise.io.data_folder import write_groups
-    from groupnoise.io.delimited import BLANKS, read_separator
 
     cleaned = cleaned_copy(found.dataset, issues, drop_users=drop_users)
     about = about_cleaned(found.dataset, cleaned)
     if path.suffix not in FORMS:
         write_groups(path, cleaned, overwrite=overwrite)
         return about
-    marks = {".tsv": "\t", ".txt": "\t"}
-    separator = read_separator(found.options.get("separator", marks.get(path.suffix, ",")))
+    table = found.table()
+    mark = "\t" if path.suffix == ".tsv" else table.separator
     write_cleaned_table(
         path,
         cleaned_table(
-            found.table(),
+            table,
             found.dataset,
             cleaned,
             label_separator=found.options.get("label_separator"),
         ),
-        separator="\t" if separator == BLANKS else separator,
+        separator=mark or ("\t" if path.suffix == ".txt" else ","),
         header=found.options.get("header", True),
+        has_mark=table.has_mark,
     )
     return about
 

@@ -152,6 +152,7 @@ def export(
             format=format,
             separator=separator,
             header=header,
+            **options.form,
             report=say_aside,
         )
         told = {"title": title, "category": category}

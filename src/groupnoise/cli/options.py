@@ -70,6 +70,8 @@ COLUMNS = {
 FORM = {
     "separator": _option(Word, "What stands between cells of text; space for any blanks."),
     "header": _option(Flag, "Whether text begins with column names.", "--header/--no-header"),
+    "decimal": _option(Word, "What stands before decimals: , or . (guessed where it can be)."),
+    "sheet": _option(Word, "Sheet of a workbook, by name or number; else the first."),
     "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
 }
 """What the file looks like."""

@@ -47,7 +47,8 @@ class Found:
         from groupnoise.io.sources import find_source
         from groupnoise.io.tables import read_table
 
-        form = {key: value for key, value in self.options.items() if key in ("separator", "header")}
+        said = ("separator", "header", "sheet")
+        form = {key: value for key, value in self.options.items() if key in said}
         if not self.is_file:
             raise ParameterError(
                 f"{self.source} is no file of your own, so it has no further columns."
@@ -55,7 +56,7 @@ class Found:
         source = find_source(self.source, format=self.options.get("format"))
         if source.format in ARRAY_FORMATS or self.dataset.source_rows is None:
             raise ParameterError(f"{self.source} holds arrays, which have no further columns.")
-        return read_table(source, **form)
+        return read_table(source, decimal=".", **form)  # cells as they are written
 
 
 def find_data(
@@ -125,7 +126,7 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
 
     if "labels" in options.columns:
         return find_setting("mil"), options
-    guess = guess_setting(name, given=options.columns, format=options.form.get("format"))
+    guess = guess_setting(name, given=options.columns, **options.form)
     typer.echo(guess.sentence, err=True)
     told = {**guess.columns, **options.columns}
     return find_setting(guess.setting), replace(options, columns=told)

@@ -64,7 +64,7 @@ def read_items(
     `attributes`: further columns whose values filters may name, several in a cell as for
         categories: a value `Acme` of a column `brand` becomes the category `brand=Acme`.
     `report`: told of each guess, one sentence at a time.
-    `table_options`: passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+    `table_options`: passed to `read_table`: `format`, `separator`, `header`, `decimal`, `sheet`.
     Raises DataError if no row of the table is an item of the model.
     """
     guesses = Guesses(report)

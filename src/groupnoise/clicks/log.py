@@ -28,6 +28,7 @@ from groupnoise.io.cells import (
 from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, Source, say_nothing
 from groupnoise.io.tables import Table, read_table
@@ -193,7 +194,7 @@ def read_clicks(
     report : callable, optional
         Told of each guess, one sentence at a time.
     **table_options
-        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
 
     Returns
     -------
@@ -215,10 +216,10 @@ def read_clicks(
     clicks = _histories_of(rows, name or table.name)
     for sentence in oddities_of(clicks):
         guesses(sentence)
-    has_a_row_per_click = len(rows.users) == len(table)
     clicks = replace(
         clicks,
-        source_rows=clicks.source_rows if has_a_row_per_click else None,
+        # Of rows with lists of items none is a click.
+        source_rows=clicks.source_rows if len(rows.users) == len(table) else None,
         # Later files of the shop may hold no day that tells the order.
         columns={**asdict(columns), **({} if order is None else {"date_order": order})},
     )
@@ -237,7 +238,10 @@ def _table_of_clicks(
     source: Any, named: dict[str, str | None], guesses: Guesses, table_options: dict[str, Any]
 ) -> tuple[Table, ClickColumns]:
     """Return a table whose rows are clicks or lists of them, and which columns are which."""
-    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
+    words = columns_of_words(named["user"], named["item"])
+    table = read_input(
+        source, report=guesses, read_text=read_history_text, words=words, **table_options
+    )
     if isinstance(table, NamedArrays):
         table = table.as_table()
     columns = find_click_columns(table.frame, table.origin, guesses, **named)
@@ -375,7 +379,8 @@ def is_log_of_rows(files: Source, columns: Mapping[str, Any]) -> bool:
 
     `columns`: names of columns and the form of the file, None where they are guessed.
     """
-    if files.format not in BLOCK_FORMATS or files.format == "text":
+    is_plain = not columns.get("decimal") and not columns.get("sheet")
+    if not is_plain or files.format not in BLOCK_FORMATS or files.format == "text":
         return False
     form = {name: columns.get(name) for name in ("separator", "header")}
     head, _ = read_head(files, **form, report=say_nothing)

@@ -60,6 +60,8 @@ def convert_clicks(
     filesystem: Any = None,
     separator: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
     overwrite: bool = False,
     rows_at_once: int = 2_000_000,
     report: Report | None = None,
@@ -104,6 +106,10 @@ def convert_clicks(
         Between the cells of a text; guessed where it is not given.
     header : bool, optional
         Whether the first line names the columns; guessed where it is not given.
+    decimal : {'.', ','}, optional
+        What stands before decimals; a log of which it is said is read in memory.
+    sheet : str, optional
+        Of a workbook, by name or number; by default the first that holds something.
     overwrite : bool, default=False
         Replace a data folder that is already there.
     rows_at_once : int, default=2_000_000
@@ -126,11 +132,12 @@ def convert_clicks(
     files = find_source(source, format=format, filesystem=filesystem)
     columns: dict[str, Any] = {"user": user, "item": item, "time": time, "rating": rating}
     layout: dict[str, Any] = {"separator": separator, "header": header}
-    given = {**columns, **layout}
+    in_memory: dict[str, Any] = {"decimal": decimal, "sheet": sheet}
+    given = {**columns, **layout, **in_memory}
     in_blocks = is_pairs(files) if files.format == "text" else is_log_of_rows(files, given)
     if not in_blocks:
         clicks = read_clicks(
-            source, **columns, **layout, min_rating=min_rating, date_order=date_order,
+            source, **columns, **layout, **in_memory, min_rating=min_rating, date_order=date_order,
             session_gap=session_gap, repeats=repeats, per_user=per_user, per_item=per_item,
             name=name, format=format, filesystem=filesystem, report=report,
         )  # fmt: skip

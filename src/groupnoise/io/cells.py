@@ -231,7 +231,14 @@ def check_decimal_commas(table: Table, columns: Sequence[str]) -> None:
         cells = table.frame[column]
         if cells.dtype == pl.String:
             is_bad = cells.str.contains(r"^\s*-?\d+,\d+\s*$")
-            _check_cells(table, column, cells, is_bad, "has a comma", "write decimals with a point")
+            _check_cells(
+                table,
+                column,
+                cells,
+                is_bad,
+                "has a comma",
+                "say --decimal , if that is a decimal, or write it with a point",
+            )
 
 
 def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:

@@ -195,9 +195,8 @@ def read_input(
     report: Report,
     format: str | None = None,
     filesystem: Any = None,
-    separator: str | None = None,
-    header: bool | None = None,
     read_text: Callable[[Source, Report], Table] | None = None,
+    **form: Any,
 ) -> Table | NamedArrays:
     """Open a path, folder, glob, address or frame; see `read_table` for the parameters.
 
@@ -208,6 +207,7 @@ def read_input(
         source = find_source(source, format=format, filesystem=filesystem)
         if source.format in ARRAY_FORMATS:
             return load_arrays(source)
-        if source.format == "text" and read_text and separator is None and header is None:
+        is_plain = form.get("separator") is None and form.get("header") is None
+        if source.format == "text" and read_text and is_plain:
             return read_text(source, report)
-    return read_table(source, separator=separator, header=header, report=report)
+    return read_table(source, report=report, **form)

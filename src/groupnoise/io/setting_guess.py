@@ -14,7 +14,7 @@ from groupnoise.io.columns import (
     is_resolved,
     only_other_id,
 )
-from groupnoise.io.delimited import holds_histories
+from groupnoise.io.delimited import holds_histories, read_separator
 from groupnoise.io.named_arrays import ARRAY_FORMATS, load_arrays
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, read_content
@@ -75,13 +75,18 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
 
 
 def guess_setting(
-    path: str, *, given: Mapping[str, Any] | None = None, format: str | None = None
+    path: str,
+    *,
+    given: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    separator: str | None = None,
+    **form: Any,
 ) -> Guess:
     """Return what a file holds, and how that was told.
 
     `path`: a table, or a folder of tables. `given`: the columns that the user has named, by part.
-    `format`: its format, where the suffix does not say it. Raises DataError if the names of the
-    columns fit no setting and the cells do not tell it, or if they fit several.
+    `format`, `separator`, `form`: what its reader is told of its form. Raises DataError if the
+    names of the columns fit no setting and the cells do not tell it, or if they fit several.
     """
     given = given or {}
     source = find_source(path, format=format)
@@ -96,7 +101,11 @@ def guess_setting(
         raise DataError(f"{path} is empty; give a file with at least one row.")
     if source.format == "text" and holds_histories(content):
         return Guess("rs", "read as clicks (--setting rs), by its lines of a user and items each")
-    head = read_content(first, content, source.format, report=say_nothing).frame
+    if separator is not None:
+        separator = read_separator(separator)
+    head = read_content(
+        first, content, source.format, report=say_nothing, separator=separator, **form
+    ).frame
     columns = head.columns
     found = settings_of_columns(columns, given)
     if not found and are_unnamed_clicks(head):

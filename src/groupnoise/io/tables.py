@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 from bisect import bisect_right
@@ -18,6 +19,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.column_names import KNOWN_NAMES
+from groupnoise.io.decimals import with_points
 from groupnoise.io.delimited import (
     decode,
     drop_unnamed,
@@ -25,8 +27,8 @@ from groupnoise.io.delimited import (
     open_delimited,
     parse_delimited,
     read_separator,
-    sheet_as_text,
 )
+from groupnoise.io.sheets import sheet_as_text
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
@@ -86,12 +88,16 @@ class Table:
     `name`: what to call the data.
     `origin`: the file, or the first of several, for an error message.
     `locate`: given a row number, says file and line (or row) for an error message.
+    `separator`: what stands between cells of delimited text; None for anything else.
+    `has_mark`: whether that text begins with a mark of its encoding, as spreadsheets write it.
     """
 
     frame: pl.DataFrame
     name: str
     origin: str
     locate: Callable[[int], str] = field(repr=False)
+    separator: str | None = None
+    has_mark: bool = False
 
     def __len__(self) -> int:
         return self.frame.height
@@ -99,7 +105,7 @@ class Table:
     def take(self, rows: IntArray) -> Table:
         """Return the rows at `rows`, which keep their lines."""
         locate = self.locate
-        return Table(self.frame[rows], self.name, self.origin, lambda row: locate(int(rows[row])))
+        return replace(self, frame=self.frame[rows], locate=lambda row: locate(int(rows[row])))
 
 
 def read_table(
@@ -109,13 +115,16 @@ def read_table(
     filesystem: Any = None,
     separator: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
+    words: Sequence[str] = (),
     report: Report | None = None,
 ) -> Table:
     """Read a table from a file, a folder, a glob, an address or a data frame.
 
     Result: all rows of all files.
     `source`: CSV, TSV and text with cells apart by blanks (also gzipped; lines of comments that
-        begin with % or # are skipped), Parquet, Arrow, JSON lines and the first sheet of an .xlsx
+        begin with % or # are skipped), Parquet, Arrow, JSON lines and a sheet of an .xlsx
         workbook (extra `spreadsheet`); or a frame of pandas, polars or pyarrow.
     `format`: 'csv', 'tsv', 'text', 'parquet', 'arrow', 'jsonl' or 'xlsx'; by default the suffix
         decides.
@@ -123,6 +132,10 @@ def read_table(
     `separator`: what stands between cells of delimited text: one character, a blank for any run of
         blanks, or "tab"; guessed from the first line.
     `header`: whether delimited text begins with column names; guessed from the first line.
+    `decimal`: what stands before decimals, "." or ","; with a comma, points stand between
+        thousands. Guessed where cells are not apart by commas.
+    `sheet`: of a workbook, by name or number from 1; by default the first that holds something.
+    `words`: columns, or patterns of columns, whose cells are no numbers whatever they look like.
     `report`: told of each guess, one sentence at a time.
     """
     tell = report or say_nothing
@@ -134,6 +147,10 @@ def read_table(
         files = find_source(files, format=format, filesystem=filesystem)
     if files.format not in TABLE_FORMATS:
         raise ParameterError(f"{files.paths[0]} is {files.format}, which is not read as a table.")
+    if sheet is not None and files.format != "xlsx":
+        raise ParameterError(
+            f"sheet (--sheet) is for .xlsx workbooks; {files.paths[0]} is {files.format}."
+        )
     if separator is not None:
         separator = read_separator(separator)
     if separator is None and files.format == "tsv":
@@ -146,6 +163,9 @@ def read_table(
             files.format,
             separator=separator,
             header=header,
+            decimal=decimal,
+            sheet=sheet,
+            words=words,
             report=tell,
         )
         for path in files.paths
@@ -163,19 +183,29 @@ def read_content(
     report: Report,
     separator: str | None = None,
     header: bool | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
+    words: Sequence[str] = (),
     first_line: int = 1,
 ) -> Table:
     """Read the content of one file, or of a block of its lines that begins at `first_line`."""
+    may_guess = False
     if format in DELIMITED:
         if format == "text" and separator is None:
             separator = guess_separator(decode(path, content, first_line))
-        return _read_delimited(path, content, separator, header, first_line, report)
-    if format == "xlsx":
-        text = sheet_as_text(path, content, report)
-        return _read_delimited(path, text, ",", header, 1, report, is_sheet=True)
-    if format == "jsonl":
-        return _read_json_lines(path, content, first_line)
-    return _read_binary(path, content, format)
+        table = _read_delimited(path, content, separator, header, first_line, report)
+        may_guess = table.separator != ","
+    elif format == "xlsx":
+        text, first_row = sheet_as_text(path, content, report, sheet)
+        table = _read_delimited(path, text, ",", header, first_row, report, is_sheet=True)
+        may_guess = True
+    elif format == "jsonl":
+        table = _read_json_lines(path, content, first_line)
+    else:
+        table = _read_binary(path, content, format)
+    tell = report if first_line == 1 else say_nothing
+    frame = with_points(table.frame, path, tell, decimal=decimal, may_guess=may_guess, words=words)
+    return replace(table, frame=frame)
 
 
 def _read_delimited(
@@ -209,7 +239,14 @@ def _read_delimited(
             return f"{path}, row {record + document.has_header + document.first_line}"
         return f"{path}, line {document.line_of(record)}"
 
-    return Table(frame.filter(is_filled), name_of(path), path, locate)
+    return Table(
+        frame.filter(is_filled),
+        name_of(path),
+        path,
+        locate,
+        separator=None if is_sheet else document.separator,
+        has_mark=content.startswith(codecs.BOM_UTF8),
+    )
 
 
 def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
@@ -279,7 +316,7 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
         file = bisect_right(ends, row)
         return tables[file].locate(row - (ends[file] - len(tables[file])))
 
-    return Table(frame, name, first.origin, locate)
+    return replace(first, frame=frame, name=name, locate=locate)
 
 
 def _checked(table: Table) -> Table:

@@ -112,7 +112,10 @@ def read_votes(
     columns = table.frame.columns
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:
-        entries, key, place = votes_beside(table, votes, id, given, label_separator, tell)
+        decimal = table_options.get("decimal")
+        entries, key, place = votes_beside(
+            table, votes, id, given, label_separator, tell, decimal
+        )
         return _voted(table, entries, labels, (key,), tell, place)
     if id is not None:
         raise ParameterError(

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from groupnoise.exceptions import DataError, MissingExtraError
+from groupnoise.exceptions import DataError, MissingExtraError, ParameterError
 from groupnoise.io.tables import read_table
 
 openpyxl = pytest.importorskip("openpyxl")
@@ -34,7 +34,32 @@ def test_cells_become_the_text_that_a_csv_would_hold(tmp_path):
     assert table.frame["x"].to_list() == ["2.5", "True"]
     assert table.frame["day"].to_list() == ["2024-05-01 00:00:00", None]
     assert [table.locate(row) for row in (0, 1)] == [f"{path}, row 2", f"{path}, row 4"]
-    assert said == [f"read the sheet 'first' of {path}; the others (second) are not read"]
+    others = "the others (second) are not read (--sheet names another)"
+    assert said == [f"read the sheet 'first' of {path}; {others}"]
+
+
+def test_a_sheet_is_named_or_numbered(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", first=[["a"], [1]], second=[["b"], [2]], third=[])
+    said = []
+    for sheet in ("second", "2"):
+        assert read_table(path, sheet=sheet, report=said.append).frame.columns == ["b"]
+    assert said == []
+    with pytest.raises(DataError, match=r"no sheet 'secnd'.*'second'.*it has 'first', 'second'"):
+        read_table(path, sheet="secnd")
+    with pytest.raises(DataError, match="the sheet 'third' of .* is empty"):
+        read_table(path, sheet="third")
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    with pytest.raises(ParameterError, match="is for .xlsx workbooks"):
+        read_table(tmp_path / "t.csv", sheet="second")
+
+
+def test_titles_above_the_names_of_columns_are_skipped(tmp_path):
+    rows = [["Measured in May"], [], ["bag", "label", "x"], ["a", "yes", 1.5], ["b", "no", 2.5]]
+    path, said = workbook(tmp_path / "t.xlsx", only=rows), []
+    table = read_table(path, report=said.append)
+    assert table.frame.columns == ["bag", "label", "x"]
+    assert table.locate(1) == f"{path}, row 5"
+    assert said == [f"skipped 2 rows above the names of the columns of {path}"]
 
 
 def test_a_workbook_that_cannot_be_read_is_one_sentence(tmp_path, monkeypatch):

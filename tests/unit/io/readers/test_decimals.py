@@ -1,0 +1,88 @@
+"""Decimal commas, points between thousands, and a cleaned copy in the form of its file."""
+
+import pytest
+
+from groupnoise.audit.clean import write_cleaned_table
+from groupnoise.candidates import read_candidates
+from groupnoise.clicks import read_clicks
+from groupnoise.exceptions import ParameterError
+from groupnoise.io.tables import read_table
+from groupnoise.votes.files import read_votes
+
+
+def table(folder, text, **options):
+    path = folder / "rows.csv"
+    path.write_text(text, encoding="utf-8")
+    said = []
+    return read_table(path, report=said.append, **options).frame, said
+
+
+def test_commas_are_decimals_where_semicolons_stand_between_cells(tmp_path):
+    frame, said = table(tmp_path, "a;b;c\n0,5;1.200;x\n12,25;950;y\n-3,0;;z\n")
+    assert frame["a"].to_list() == ["0.5", "12.25", "-3.0"]
+    assert frame["b"].to_list() == ["1200", "950", None]
+    assert len(said) == 1
+    assert "read commas as decimal points in 1 column" in said[0]
+    assert "--decimal . says otherwise" in said[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a;b\n1,200;0.5\n12,350;0.7\n",  # thousands, or three decimals
+        "a;b\n1,2,3;0.5\n2,1;0.7\n",  # lists
+        "label;b\n1,2;0.5\n2,1;0.7\n",  # labels
+        "a;b\n1.200;x\n0.950;y\n",  # points
+        'a,b\n"0,5",1\n"0,7",2\n',  # commas stand between cells
+    ],
+)
+def test_what_may_be_something_else_is_left_alone(tmp_path, text):
+    frame, said = table(tmp_path, text)
+    plain, _ = table(tmp_path, text, decimal=".")
+    assert frame.equals(plain)
+    assert said == []
+
+
+def test_decimals_are_read_as_they_are_said_to_be(tmp_path):
+    frame, said = table(tmp_path, 'a,b\n"1,250",x\n"0,7",y\n', decimal=",")
+    assert frame["a"].to_list() == ["1.250", "0.7"]
+    frame, said = table(tmp_path, "a;b\n0,5;1\n0,7;2\n", decimal=".")
+    assert frame["a"].to_list() == ["0,5", "0,7"]
+    assert said == []
+    with pytest.raises(ParameterError, match="decimal"):
+        table(tmp_path, "a;b\n0,5;1\n", decimal="'")
+
+
+def test_cells_that_say_that_they_are_missing_are_told_by_their_line(tmp_path):
+    frame, _ = table(tmp_path, "a;b\n0,5;1\nNA;2\n0,7;3\n")
+    assert frame["a"].to_list() == ["0.5", "NA", "0.7"]
+
+
+def test_columns_that_a_user_names_as_words_stay_words(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = "".join(f"{k % 5},{k % 3};{k},5;{k},25\n" for k in range(30))
+    path.write_text(f"heard;x;y\n{rows}", encoding="utf-8")
+    data = read_candidates(path, candidates="heard")
+    assert data.class_names == ["0", "1", "2", "3", "4"]
+    assert data.features[1].tolist() == [1.5, 1.25]
+
+
+def test_ratings_and_confidences_may_have_commas(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("user;item;rating\na;x;4,5\na;y;2,0\nb;x;5\n", encoding="utf-8")
+    assert read_clicks(log, min_rating=4).histories.n_objects == 2
+    votes = tmp_path / "votes.csv"
+    lines = "1;ann;cat;0,9\n1;bob;dog;0,6\n2;ann;dog;1\n"
+    votes.write_text(f"row;annotator;label;confidence\n{lines}", encoding="utf-8")
+    assert read_votes(votes).votes.doubt().max() > 0
+
+
+def test_a_copy_keeps_separator_mark_and_decimals(tmp_path):
+    path, copy = tmp_path / "rows.csv", tmp_path / "copy.csv"
+    path.write_text("a;b\n0,5;1\n0,7;2\n", encoding="utf-8-sig")
+    rows = read_table(path, decimal=".")
+    assert (rows.separator, rows.has_mark) == (";", True)
+    write_cleaned_table(
+        copy, rows.frame, separator=rows.separator, header=True, has_mark=rows.has_mark
+    )
+    assert copy.read_bytes() == path.read_bytes()
