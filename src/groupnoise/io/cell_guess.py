@@ -6,15 +6,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
 from groupnoise.io.cells import WHOLE_NUMBER, holds_times
-from groupnoise.io.column_names import usual_column
-from groupnoise.io.memberships import LABEL_SEPARATORS
+from groupnoise.io.column_names import HOW_OFTEN, plain_name, usual_column
+from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
+from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
 
 MIN_GROUPS = 10
 MIN_MEAN_SIZE = 2.0
 """Bags, users and items come back: fewer, or smaller ones, may be an accident of their cells."""
+MIN_FEW = 4
+"""Groups from which on rows that share a label are worth a question."""
+MIN_RUNS = 0.02
+"""Rows next in time that share an id beyond chance: those of users do."""
 MAX_LABELS = 20
 MIN_FEATURES = 2
 MIN_LISTS = 0.2
@@ -33,13 +39,13 @@ class CellReading:
     `setting`: "mil", "pll" or "rs".
     `columns`: the column that plays each part.
     `why`: what its cells say.
-    `is_sure`: whether it may be taken without asking, where it is the only one.
+    `doubt`: why it may not be taken without asking, though it is the only one.
     """
 
     setting: str
     columns: Mapping[str, str]
     why: str
-    is_sure: bool = True
+    doubt: str = ""
 
 
 def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
@@ -53,16 +59,34 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
     bags = table.bags()
     if bags and table.times and "group" not in known:
         # An attribute of users is the same in all their clicks, too.
-        return [*(replace(each, is_sure=False) for each in bags), *table.clicks()]
-    return bags or table.candidates() + table.clicks()
+        doubted = [replace(each, doubt="beside times that is not sure") for each in bags]
+        return [*doubted, *table.clicks()]
+    return bags or table.candidates() + table.clicks() or table.bags(few=True)
+
+
+def bags_beside(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
+    """Return the ways to read a table as bags whose label is called one, whatever names say else.
+
+    `known`: columns that play a part other than in bags, which are no features of them.
+    """
+    table = _Table(head, {})
+    called = [name for name in table.frame.columns if _is_called_label(name)]
+    table.numbers -= {*known.values(), *(name for name in table.ids if is_id_name(name))}
+    table.numbers -= {name for name in table.frame.columns if plain_name(name) in HOW_OFTEN}
+    return [each for each in table.bags() if each.columns["label"] in called]
 
 
 class _Table:
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
+        nested = {name for name, kind in head.schema.items() if kind.is_nested()}
+        self.vectors = {name for name in nested if holds_vectors(head[name])}
+        words = {name: _words_of(head[name]) for name in nested - self.vectors}
         self.frame = head.select(
-            pl.col(name).cast(pl.String, strict=False).str.strip_chars()
-            for name, kind in head.schema.items()
-            if not kind.is_nested()
+            words[name]
+            if name in words
+            else pl.col(name).cast(pl.String, strict=False).str.strip_chars()
+            for name in head.columns
+            if name not in self.vectors and (name not in nested or words[name] is not None)
         )
         columns = self.frame.columns
         # What a user misspelt is for the reader to refuse, which knows what was meant.
@@ -76,7 +100,8 @@ class _Table:
             if len(cells) and not cells.cast(pl.Float64, strict=False).null_count()
         } - self.times
         whole = {name for name in self.numbers if full[name].str.contains(WHOLE_NUMBER).all()}
-        self.lists = {name for name in columns if _holds_lists(full[name])} - self.numbers
+        self.lists = {name for name in columns if _holds_lists(full[name], name in words)}
+        self.lists -= self.numbers
         self.names = [name for name in columns if name not in (self.numbers - whole) | self.times]
         self.distinct = {name: self.frame[name].n_unique() for name in columns}
         self.ids = [
@@ -87,15 +112,21 @@ class _Table:
             and MIN_MEAN_SIZE * self.distinct[name] <= self.frame.height
         ]
 
-    def bags(self) -> list[CellReading]:
-        """Return pairs of a group and a label that all its rows share."""
-        groups = (
-            [self.known["group"]] if "group" in self.known else list(filter(self._is_bag, self.ids))
-        )
+    def bags(self, few: bool = False) -> list[CellReading]:
+        """Return pairs of a group and a label that all its rows share; `few`: of few groups."""
+        groups = [self.known["group"]] if "group" in self.known else self.ids
+        if few:
+            groups = [
+                name
+                for name in self.names
+                if name not in self.lists | self.numbers
+                and MIN_FEW <= self.distinct[name] < MIN_GROUPS
+            ]
         found: dict[str, list[str]] = {}
         for group in groups:
-            labels = self._labels(group)
-            if labels and len(self._features(group, labels)) >= MIN_FEATURES:
+            labels = [each for each in self._labels(group) if self._is_bag(group, each)]
+            n_features = len(self._features(group, labels))
+            if labels and (n_features >= MIN_FEATURES or self.vectors):
                 found[group] = labels
         # Slides of one patient share what the patient's do: the finest groups are the bags.
         finest = max(found, key=self.distinct.__getitem__, default="")
@@ -107,6 +138,7 @@ class _Table:
                 {"group": group, "label": label},
                 f"{label!r} is the same in all rows of each {group!r}, so it is taken as the label "
                 f"and {group!r} as the bag (--label and --group say otherwise)",
+                "with fewer than ten bags that is not sure" if few else "",
             )
             for group, labels in found.items()
             for label in labels
@@ -114,7 +146,7 @@ class _Table:
 
     def candidates(self) -> list[CellReading]:
         """Return columns of lists of few words, beside features."""
-        if len(self._features()) < MIN_FEATURES:
+        if len(self._features()) < MIN_FEATURES and not self.vectors:
             return []
         return [
             CellReading(
@@ -127,28 +159,59 @@ class _Table:
         ]
 
     def clicks(self) -> list[CellReading]:
-        """Return the two columns of ids beside one of times, users first."""
+        """Return the two columns of ids beside one of times; who comes in runs is the user."""
         ids = [name for name in self.ids if self.distinct[name] > MAX_LABELS]
         if len(self.times) != 1 or len(ids) != 2:
             return []
+        (time,) = self.times
+        runs = [self._runs(name, time) for name in ids]
+        is_clear = max(runs) > MIN_RUNS and max(runs) > 2 * min(runs)
+        if is_clear and runs[1] > runs[0]:
+            ids.reverse()
+        why = (
+            "the first is taken as the user"
+            if not is_clear
+            else f"{ids[0]!r} is taken as the user, for its rows come one after the other in time"
+        )
         user, item = (
             self.known.get(part, name) for part, name in zip(("user", "item"), ids, strict=True)
         )
-        (time,) = self.times
         return [
             CellReading(
                 "rs",
                 {"user": user, "item": item, "time": time},
-                f"{user!r} and {item!r} are the only ids beside the times of {time!r}; the first "
-                "is taken as the user (--user and --item say otherwise)",
+                f"{user!r} and {item!r} are the only ids beside the times of {time!r}; {why} "
+                "(--user and --item say otherwise)",
             )
         ]
 
-    def _is_bag(self, name: str) -> bool:
-        """Tell ids from numbers that are features: rows of one whole number stand together."""
-        if name not in self.numbers:
+    def _runs(self, name: str, time: str) -> float:
+        """Return how often rows next in time share an id, beyond what chance would have."""
+        times = self.frame[time]
+        numbers = times.cast(pl.Float64, strict=False)
+        ids = self.frame[name].gather((times if numbers.null_count() else numbers).arg_sort())
+        shares = ids.value_counts()["count"] / len(ids)
+        same = float((ids == ids.shift(1)).mean() or 0.0)  # type: ignore[arg-type]
+        chance = float((shares**2).sum())
+        return float(same - chance - 4 * np.sqrt(chance / len(ids)))
+
+    def _is_bag(self, name: str, label: str) -> bool:
+        """Tell ids from numbers that are features: rows of one whole number stand together.
+
+        Or labels change from number to number, where those of a feature would follow its size, and
+        chance would not have all rows of each number share theirs.
+        """
+        if name not in self.numbers or name == self.known.get("group"):
             return True
-        return int(self.frame[name].rle_id().max()) + 1 == self.distinct[name]  # type: ignore[arg-type]
+        if int(self.frame[name].rle_id().max()) + 1 == self.distinct[name]:  # type: ignore[arg-type]
+            return True
+        shares = (self.frame[label].value_counts()["count"] / self.frame.height).to_numpy()
+        sizes = self.frame[name].value_counts()["count"].to_numpy()
+        alike = (shares[:, None] ** sizes).sum(axis=0)
+        of_each = self.frame.select(pl.col(name).cast(pl.Float64), label).unique(name).sort(name)
+        n_changes = int((of_each[label] != of_each[label].shift(1)).sum())
+        expected = (len(sizes) - 1) * (1.0 - float((shares**2).sum()))
+        return float(np.log(alike).sum()) < MAX_LOG_CHANCE and 2 * n_changes > expected
 
     def _is_constant(self, name: str, group: str) -> bool:
         return name == group or bool(
@@ -186,8 +249,37 @@ class _Table:
         ]
 
 
-def _holds_lists(cells: pl.Series) -> bool:
-    """Tell whether cells are lists of words of which there are few."""
+def _is_called_label(name: str) -> bool:
+    return _LABEL_WORDS.search(name) is not None or usual_column("label", [name]) is not None
+
+
+def holds_vectors(cells: pl.Series) -> bool:
+    """Tell whether cells are lists of numbers."""
+    kind = cells.dtype
+    return isinstance(kind, (pl.List, pl.Array)) and getattr(kind, "inner", kind).is_numeric()
+
+
+def _words_of(cells: pl.Series) -> pl.Series | None:
+    """Return lists of words, or the names that have a weight, as text; None for other cells."""
+    if isinstance(cells.dtype, pl.Struct):
+        if not all(field.dtype.is_numeric() for field in cells.dtype.fields):
+            return None
+        joined = [
+            ";".join(name for name, weight in (cell or {}).items() if weight) for cell in cells
+        ]
+        return pl.Series(cells.name, joined)
+    if cells.dtype == pl.List(pl.String):
+        return cells.list.join(";", ignore_nulls=True)
+    return None
+
+
+def _holds_lists(cells: pl.Series, are_lists: bool = False) -> bool:
+    """Tell whether cells are lists of words of which there are few; `are_lists`: by their type."""
+    if are_lists and len(cells):
+        words = [word for cell in cells for word in cell.split(";")]
+        return 2 <= len(set(words)) <= max(3, min(100, len(words) // 5))
+    if len(cells) and is_bracketed(cells):
+        cells = without_brackets(cells).str.replace_all(r":\s*[\d.]+", "")
     for mark in LABEL_SEPARATORS:
         is_list = cells.str.contains(mark, literal=True)
         if len(cells) and is_list.mean() >= MIN_LISTS:  # type: ignore[operator]

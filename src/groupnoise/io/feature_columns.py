@@ -149,6 +149,9 @@ def feature_columns(
     of_lists = [column for column in free if _holds_lists(table, column)]
     if of_lists:
         report(f"took column {of_lists[0]!r} as the features")
+        beside = [c for c in free if c not in of_lists and is_mostly_numeric(table, c)]
+        if beside:
+            report(f"left out {_joined([*map(repr, beside)])}, numbers beside a list of features")
         return of_lists[:1], []
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
@@ -200,8 +203,9 @@ def _recurs(table: Table, column: str) -> bool:
 
 
 def _holds_lists(table: Table, column: str) -> bool:
-    """Tell whether each cell is a list, which may be features; objects name labels."""
-    return isinstance(table.frame.schema[column], (pl.List, pl.Array))
+    """Tell whether each cell is a list that may be features; lists of words and objects are not."""
+    kind = table.frame.schema[column]
+    return isinstance(kind, (pl.List, pl.Array)) and kind.inner != pl.String
 
 
 def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:

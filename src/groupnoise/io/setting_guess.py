@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.cell_guess import CellReading, readings_of_cells
+from groupnoise.io.cell_guess import CellReading, bags_beside, readings_of_cells
 from groupnoise.io.column_names import USUAL_NAMES, plain_name, usual_column
 from groupnoise.io.columns import (
     are_unnamed_clicks,
@@ -115,10 +115,18 @@ def guess_setting(
         known = {part: usual_column(part, columns) for part in ("group", "label", "user", "item")}
         known |= {part: name for part, name in given.items() if isinstance(name, str)}
         readings = readings_of_cells(head, {part: name for part, name in known.items() if name})
-        if len(readings) == 1 and readings[0].is_sure:
+        if len(readings) == 1 and not readings[0].doubt:
             return _told(readings[0])
         if readings:
             raise DataError(_question(path, readings))
+    if found == ["rs"] and not given:
+        usual = {part: usual_column(part, columns) for part in ("user", "item", "time", "rating")}
+        clicks = {part: name for part, name in usual.items() if name}
+        if bags := bags_beside(head, clicks):
+            ids: dict[str, str] = {
+                part: clicks[part] for part in clicks if part in TELLING["rs"][0]
+            }
+            raise DataError(_question(path, [CellReading("rs", ids, ""), *bags]))
     if len(found) != 1:
         why = "fit more than one kind of data" if found else "do not tell what it holds"
         shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
@@ -145,7 +153,7 @@ def _question(path: str, readings: Sequence[CellReading]) -> str:
     ways = [
         " ".join(f"--{part} {name!r}" for part, name in each.columns.items()) for each in readings
     ]
-    more = "in more than one way" if len(ways) > 1 else "so, but beside times that is not sure"
+    more = "in more than one way" if len(ways) > 1 else f"so, but {readings[0].doubt}"
     return (
         f"the columns of {path} may be read {more}: by their cells {' or '.join(ways[:4])}; say "
         "which."

@@ -35,13 +35,64 @@ def test_what_all_rows_of_a_group_share_is_the_label_of_bags(tmp_path):
     assert "'denied' is the same in all rows of each 'branch'" in guess.sentence
 
 
-def test_groups_by_whole_numbers_stand_together(tmp_path):
+def shuffled(columns):
+    order = np.random.default_rng(1).permutation(len(columns["income"]))
+    return {name: np.asarray(cells)[order] for name, cells in columns.items()}
+
+
+def test_groups_by_whole_numbers_stand_together_or_have_labels_in_no_order(tmp_path):
     numbered = {**branches(), "branch": np.repeat(np.arange(40), 6)}
     assert told(tmp_path, numbered).columns["group"] == "branch"
-    order = np.random.default_rng(1).permutation(240)
-    apart = {name: np.asarray(cells)[order] for name, cells in numbered.items()}
+    assert told(tmp_path, shuffled(numbered)).columns == {"group": "branch", "label": "denied"}
+
+
+def test_a_label_that_follows_a_number_makes_no_bags_of_it(tmp_path):
+    grade = np.repeat(np.arange(40), 6)
+    judged = {**branches(), "branch": grade, "denied": np.where(grade > 15, "yes", "no")}
     with pytest.raises(DataError, match="do not tell"):
-        told(tmp_path, apart)
+        told(tmp_path, shuffled(judged))
+
+
+def test_few_bags_are_asked_about(tmp_path):
+    few = {name: np.asarray(cells)[:36] for name, cells in branches().items()}
+    with pytest.raises(
+        DataError, match="fewer than ten bags .* --group 'branch' --label 'denied'; say which"
+    ):
+        told(tmp_path, few)
+
+
+def test_customers_and_products_beside_a_label_and_measurements_are_asked_about(tmp_path):
+    rows = branches(product_id=[f"P{row % 30}" for row in range(240)])
+    rows["customer_id"] = rows.pop("branch")
+    rows["label"] = rows.pop("denied")
+    with pytest.raises(
+        DataError,
+        match="--user 'customer_id' --item 'product_id' or --group 'customer_id' --label 'label'",
+    ):
+        told(tmp_path, rows)
+    assert told(tmp_path, rows, given={"user": "customer_id", "item": "product_id"}).setting == "rs"
+    bare = {name: rows[name] for name in ("customer_id", "product_id", "label", "debts")}
+    assert told(tmp_path, bare).setting == "rs"
+
+
+def told_of_lines(folder, rows):
+    path = folder / "rows.jsonl"
+    pl.DataFrame(rows).write_ndjson(path)
+    return guess_setting(str(path))
+
+
+def test_lists_and_weights_in_json_beside_numbers_are_candidates(tmp_path):
+    generator = np.random.default_rng(0)
+    names = ["wren", "robin", "tit"]
+    heard = [generator.permutation(names)[: 1 + row % 2].tolist() for row in range(60)]
+    numbers = {"a": generator.normal(size=60), "b": generator.normal(size=60)}
+    for rows in (
+        {**numbers, "heard": heard},
+        {**numbers, "heard": [{"wren": 0.5, names[1 + row % 2]: 0.5} for row in range(60)]},
+        {"v": generator.normal(size=(60, 3)).tolist(), "heard": heard},
+    ):
+        guess = told_of_lines(tmp_path, rows)
+        assert (guess.setting, guess.columns) == ("pll", {"candidates": "heard"})
 
 
 def test_the_finest_groups_are_the_bags(tmp_path):
@@ -116,6 +167,21 @@ def test_two_ids_beside_times_are_clicks(tmp_path):
     guess = told(tmp_path, rows)
     assert guess.setting == "rs"
     assert guess.columns == {"user": "who", "item": "what", "time": "moment"}
+    assert "the first is taken as the user" in guess.sentence
+
+
+def test_whose_rows_follow_each_other_in_time_is_the_user(tmp_path):
+    generator = np.random.default_rng(0)
+    person = np.repeat(generator.permutation(60), 5)
+    order = generator.permutation(300)
+    rows = {
+        "what": np.array([f"x{each}" for each in generator.integers(40, size=300)])[order],
+        "who": np.array([f"w{each}" for each in person])[order],
+        "moment": (1_700_000_000 + 60 * np.arange(300))[order],
+    }
+    guess = told(tmp_path, rows)
+    assert guess.columns == {"user": "who", "item": "what", "time": "moment"}
+    assert "'who' is taken as the user, for its rows come one after the other" in guess.sentence
 
 
 def test_columns_that_are_not_there_or_hold_lists_are_left_to_the_reader(tmp_path):
