@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_inde
 from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
+from groupnoise.io.word_features import categories_of, say_of_categories
 
 
 def read_bags(
@@ -48,6 +49,7 @@ def read_bags(
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
+    categories: Mapping[str, Sequence[str]] | None = None,
     known: KnownLabels | None = None,
     **table_options: Any,
 ) -> BagDataset:
@@ -94,6 +96,9 @@ def read_bags(
         read, so that the set has no classes.
     known : KnownLabels, optional
         What a model knows of labels, for which the bags are read.
+    categories : dict, optional
+        The categories that a model learned, by column, as `columns` of its data has them: it is
+        said, or warned, where cells hold others or none.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
 
@@ -118,6 +123,8 @@ def read_bags(
         return load_amil(name=name or Path(source).name, folder=source)
     words = columns_of_words(group, label, truth)
     data = read_input(source, report=tell, words=words, **table_options)
+    if isinstance(data, Table):
+        say_of_categories(data, categories, report)
     if isinstance(data, NamedArrays):
         return _bags_from_arrays(
             data, name or data.name, group, label, features, truth, tell, labels_needed
@@ -187,6 +194,7 @@ def _bags_from_table(
     matrix, names = features_of_table(
         table, features, taken, report, feature_names, bag_of_row, answers=answers
     )
+    learned = categories_of(table, names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
@@ -211,7 +219,8 @@ def _bags_from_table(
         feature_names=names,
         bag_ids=bag_ids[bag_numbers],
         source_rows=order.objects,
-        columns={"group": group_column, "label": label_columns, "truth": truth_column},
+        columns={"group": group_column, "label": label_columns, "truth": truth_column}
+        | ({"categories": learned} if learned else {}),
     )
 
 

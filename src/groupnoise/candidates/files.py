@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from groupnoise.io.named_arrays import (
 from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
+from groupnoise.io.word_features import categories_of, say_of_categories
 
 CANDIDATE_PREFIXES = ("candidate_", "candidate:", "cand_", "label_")
 
@@ -56,6 +57,7 @@ def read_candidates(
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
+    categories: Mapping[str, Sequence[str]] | None = None,
     **table_options: Any,
 ) -> PartialLabelDataset:
     """Read instances with candidate labels, one row each.
@@ -88,6 +90,9 @@ def read_candidates(
     labels_needed : bool, default=True
         False for rows to be answered about: candidates may be missing, from some rows or from
         all, and the truth is not read.
+    categories : dict, optional
+        The categories that a model learned, by column, as `columns` of its data has them: it is
+        said, or warned, where cells hold others or none.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
 
@@ -102,6 +107,8 @@ def read_candidates(
     tell = report or say_nothing
     words = columns_of_words(candidates, truth)
     data = read_input(source, report=tell, words=words, **table_options)
+    if isinstance(data, Table):
+        say_of_categories(data, categories, report)
     if isinstance(data, NamedArrays):
         return _candidates_from_arrays(
             data, name or data.name, features, candidates, truth, tell, labels_needed
@@ -155,6 +162,7 @@ def _candidates_from_table(
     matrix, names = features_of_table(
         table, features, taken, report, feature_names, answers=answers
     )
+    learned = categories_of(table, names)
     return PartialLabelDataset(
         name=name,
         features=matrix,
@@ -164,7 +172,8 @@ def _candidates_from_table(
         feature_names=names,
         weights=weights,
         source_rows=np.arange(len(table)),
-        columns={"candidates": candidate_columns, "truth": truth_column},
+        columns={"candidates": candidate_columns, "truth": truth_column}
+        | ({"categories": learned} if learned else {}),
     )
 
 

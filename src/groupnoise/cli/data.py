@@ -15,6 +15,7 @@ from groupnoise.cli.options import (
     SETTINGS,
     AsJson,
     DataOptions,
+    check_output,
     progress_bars,
     reads_data,
     say_aside,
@@ -81,11 +82,11 @@ def describe_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what a data set holds and what is odd about it."""
-    from groupnoise.io.files import check_not_own_input, check_writable_file, write_text
+    from groupnoise.io.files import check_not_own_input, write_text
 
     if html is not None:
         check_not_own_input(html, name)
-        check_writable_file(html)
+        check_output(html)
     found = find_data(name, options)
     entry = found.entry
     description = found.setting.describe(found.dataset)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import AsJson, DataName, DataOptions, ModelFolder, reads_data
+from groupnoise.cli.options import (
+    AsJson,
+    DataName,
+    DataOptions,
+    ModelFolder,
+    check_output,
+    reads_data,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -77,7 +84,6 @@ def evaluate(
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns
-    from groupnoise.io.files import check_writable_file
     from groupnoise.io.model_files import weights_of
     from groupnoise.io.setting import as_record
     from groupnoise.io.training_record import read_training_record
@@ -86,9 +92,9 @@ def evaluate(
         check_choice("--on", on, PARTS)
     if per_user is not None:
         check_format(per_user, "--per-user")
-        check_writable_file(per_user)
+        check_output(per_user)
     if page is not None:
-        check_writable_file(page)
+        check_output(page)
     fitted, found, record = find_model_and_data(model, data, options)
     fingerprint = found.setting.fingerprint(found.dataset)
     learned = None if record is None else record.of_log(fingerprint)

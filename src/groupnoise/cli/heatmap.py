@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, ModelFolder, Quiet, counted_bars, reads_data
+from groupnoise.cli.options import (
+    DataOptions,
+    ModelFolder,
+    Quiet,
+    check_output,
+    counted_bars,
+    reads_data,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
 
@@ -48,7 +55,7 @@ def heatmap(
     from groupnoise.bags.heatmap.page import heatmap_page
     from groupnoise.bags.object_answers import answer_objects
     from groupnoise.core.checks import check_count
-    from groupnoise.io.files import check_not_own_input, check_writable_file, write_text
+    from groupnoise.io.files import check_not_own_input, write_text
     from groupnoise.reproduce.provenance import spell_command
 
     if output.suffix == "":
@@ -58,7 +65,7 @@ def heatmap(
     check_count("--max-bags", max_bags)
     check_count("--gallery", gallery, least=0)
     check_not_own_input(output, data)
-    check_writable_file(output)
+    check_output(output)
     fitted, found = with_labels_if_any(model, data, options)
     if found.setting.name != "mil":
         raise ParameterError(f"heat maps are of bags; {data} is {found.setting.name} data.")
@@ -124,12 +131,12 @@ def select(
     from groupnoise.bags.object_answers import answer_objects, best_objects
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format, write_columns
-    from groupnoise.io.files import check_not_own_input, check_writable_file
+    from groupnoise.io.files import check_not_own_input
 
     check_format(output)
     check_count("--top", top)
     check_not_own_input(output, data)
-    check_writable_file(output)
+    check_output(output)
     fitted, found = with_labels_if_any(model, data, options)
     if found.setting.name != "mil":
         raise ParameterError(f"select is about bags; {data} is {found.setting.name} data.")

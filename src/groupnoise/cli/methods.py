@@ -16,6 +16,7 @@ from groupnoise.cli.options import (
     AsJson,
     DataName,
     DataOptions,
+    check_output,
     option_of,
     progress_bars,
     reads_data,
@@ -234,12 +235,12 @@ def compare(
     """
     from groupnoise.cli.sources import find_data
     from groupnoise.decisions.portfolio import parse_budget
-    from groupnoise.io.files import check_writable_file, write_text
+    from groupnoise.io.files import write_text
     from groupnoise.reproduce.compare import compare_methods, methods_to_compare
 
     seconds = None if budget == "none" else parse_budget(budget, default=DEFAULT_SECONDS)
     if page is not None:
-        check_writable_file(page)
+        check_output(page)
     found = find_data(data, options)
     names = [name.strip() for name in methods.split(",")] if methods else []
     entries = methods_to_compare(found.setting.name, names)

@@ -205,6 +205,15 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
     return run
 
 
+def check_output(path: Path) -> None:
+    """Refuse a file that cannot be written, and say where a folder is to be made for it."""
+    from groupnoise.io.files import check_writable_file
+
+    check_writable_file(path)
+    if not path.parent.exists():
+        typer.echo(f"the folder {path.parent} is not there and will be made", err=True)
+
+
 def option_of(name: str) -> str:
     """Return the words of an option as a user types them."""
     declared = get_args((COLUMNS | VOTES | HISTORIES | FORM)[name])[1].param_decls

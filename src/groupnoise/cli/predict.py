@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.evaluate import check_held_out
-from groupnoise.cli.options import DataName, DataOptions, ModelFolder, reads_data
+from groupnoise.cli.options import (
+    DataName,
+    DataOptions,
+    ModelFolder,
+    check_output,
+    reads_data,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -59,7 +65,7 @@ def predict(
     """
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.answer_files import check_format, write_columns
-    from groupnoise.io.files import check_not_own_input, check_writable_file
+    from groupnoise.io.files import check_not_own_input
 
     if to is not None:
         if bags:
@@ -68,7 +74,7 @@ def predict(
         return
     check_format(output)
     check_not_own_input(output, data)
-    check_writable_file(output)
+    check_output(output)
     fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
     if bags:
         _write_bags(fitted, found, output, keep)

@@ -14,6 +14,7 @@ from groupnoise.cli.options import (
     AsJson,
     DataOptions,
     Quiet,
+    check_output,
     progress_bars,
     reads_clicks,
     reads_histories,
@@ -120,6 +121,7 @@ def recall(
         interests=interests,
     )
     model = open_artifact(artifact)
+    check_output(output)
     with progress_bars("count", "left", quiet=quiet, transient=False) as bar:
         task = bar.add_task("histories", total=None)
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, Quiet, Seed, counted_bars, reads_votes
+from groupnoise.cli.options import (
+    DataOptions,
+    Quiet,
+    Seed,
+    check_output,
+    counted_bars,
+    reads_votes,
+)
 from groupnoise.core.words import counted
 
 if TYPE_CHECKING:
@@ -184,7 +191,7 @@ def resolve(
     """
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format
-    from groupnoise.io.files import check_not_own_input, check_writable_file, write_json
+    from groupnoise.io.files import check_not_own_input, write_json
     from groupnoise.votes.resolution import resolve as run
 
     check_count("--folds", folds, least=2)
@@ -195,7 +202,7 @@ def resolve(
     for path in (output, reliability):
         if path is not None:
             check_not_own_input(path, data)
-            check_writable_file(path)
+            check_output(path)
     with counted_bars(("training",), quiet) as show:
         found = run(
             data,

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 ANNOTATOR_NAME = re.compile(
-    r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
+    r"(annotator|annotateur|anotador|bewerter|kodierer|ann|rater|vote|voter|coder|labell?er|worker"
+    r"|llm|judge)(?=[ _.-]|\d)"
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
 MIN_TIMESTAMP = 1e6

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import FloatArray
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BETWEEN
 from groupnoise.io.memberships import is_bracketed
+from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 MAX_WORDS = 2000
@@ -19,6 +23,8 @@ MIN_TEXT_WORDS = 3.0
 """Mean number of words from which on a column is guessed to be text."""
 MAX_CATEGORIES = 50
 """Different cells up to which a column of words names categories."""
+MAX_SHOWN = 3
+"""Categories that a sentence names at most."""
 TOKEN = r"(?u)\b\w+\b"
 
 
@@ -96,3 +102,51 @@ def cells_as_text(table: Table, column: str) -> list[str]:
     """Return the cells of a column as text, empty where there is none."""
     text: list[str] = table.frame[column].cast(pl.String).fill_null("").to_list()
     return text
+
+
+def categories_of(table: Table, names: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return the categories of each column of them among features, as a model is to know them.
+
+    `names`: of the features. An empty cell is a category where there are such.
+    """
+    columns = text_columns_among(names or (), table.frame.columns)
+    return {
+        column: sorted(set(_plain_cells(table, column)))
+        for column in columns
+        if names_categories(table, column)
+    }
+
+
+def say_of_categories(
+    table: Table, known: Mapping[str, Sequence[str]] | None, report: Report | None
+) -> None:
+    """Say which cells hold no category that a model learned; a warning where nobody listens.
+
+    `known`: what `categories_of` returned of the data of its training.
+    """
+    for column, categories in (known or {}).items():
+        if column not in table.frame.columns:
+            continue
+        foreign = [cell for cell in _plain_cells(table, column) if cell not in categories]
+        words = Counter(cell for cell in foreign if cell)
+        said = []
+        if words:
+            shown = ", ".join(repr(word) for word, _ in words.most_common(MAX_SHOWN))
+            more = ", ..." * (len(words) > MAX_SHOWN)
+            rows = counted(words.total(), "rows")
+            said.append(f"{rows} with categories that the model never saw ({shown}{more})")
+        if n_empty := len(foreign) - words.total():
+            said.append(f"{counted(n_empty, 'rows')} with an empty cell")
+        if said:
+            sentence = (
+                f"column {column!r} has {' and '.join(said)}; it tells nothing there, so other "
+                "columns decide"
+            )
+            if report is None:
+                warnings.warn(sentence, UserWarning, stacklevel=3)
+            else:
+                report(sentence)
+
+
+def _plain_cells(table: Table, column: str) -> list[str]:
+    return [cell.strip().lower() for cell in cells_as_text(table, column)]

@@ -113,9 +113,7 @@ def read_votes(
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:
         decimal = table_options.get("decimal")
-        entries, key, place = votes_beside(
-            table, votes, id, given, label_separator, tell, decimal
-        )
+        entries, key, place = votes_beside(table, votes, id, given, label_separator, tell, decimal)
         return _voted(table, entries, labels, (key,), tell, place)
     if id is not None:
         raise ParameterError(

@@ -21,11 +21,19 @@ from groupnoise.votes.exports import cell_reader, read_confidences
 
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
-                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who"),
+                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who",
+                  "bewerter", "bewerterin", "gutachter", "kodierer", "annotateur", "évaluateur",
+                  "codeur", "anotador", "anotadora", "evaluador", "codificador", "annotatore"),
     "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
-            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id"),
-    "label": ("label", "vote", "answer", "class", "category", "choice"),
-    "confidence": ("confidence", "certainty"),
+            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
+            "zeile", "aufgabe", "objekt", "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea",
+            "riga", "esempio"),
+    "label": ("label", "vote", "answer", "class", "category", "choice", "etikett", "klasse",
+              "kategorie", "stimme", "urteil", "antwort", "étiquette", "etiquette", "classe",
+              "catégorie", "réponse", "etiqueta", "clase", "categoría", "voto", "respuesta",
+              "etichetta"),
+    "confidence": ("confidence", "certainty", "sicherheit", "konfidenz", "confiance", "certitude",
+                   "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
 
 Entry = tuple[int, str, Said, float | None]

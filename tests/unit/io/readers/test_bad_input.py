@@ -97,10 +97,10 @@ def test_dates_in_two_orders(tmp_path, read):
 
 
 def test_decimal_commas(tmp_path):
-    path = file_of(tmp_path, "bags.csv", "bag;label;f\n1;a;0,5\n1;a;1,5\n")
-    assert_refused(path, lambda p, _: read_bags(p), "line 2", "'0,5'", "decimals with a point")
+    path = file_of(tmp_path, "bags.csv", 'bag,label,f\n1,a,"0,5"\n1,a,"1,5"\n')
+    assert_refused(path, lambda p, _: read_bags(p), "line 2", "'0,5'", "say --decimal ,")
     path = file_of(tmp_path, "bags.csv", "bag;label;f\n1;a;0.5\n1;a;1,5\n")
-    assert_refused(path, lambda p, _: read_bags(p), "line 3", "'1,5'", "decimals with a point")
+    assert_refused(path, lambda p, _: read_bags(p), "line 3", "'1,5'", "write it with a point")
 
 
 @both_ways

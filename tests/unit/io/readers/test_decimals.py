@@ -77,6 +77,19 @@ def test_ratings_and_confidences_may_have_commas(tmp_path):
     assert read_votes(votes).votes.doubt().max() > 0
 
 
+@pytest.mark.parametrize(
+    "names", ["Zeile;Bewerter;Etikett;Sicherheit", "ligne;annotateur;étiquette;confiance",
+              "fila;anotador;etiqueta;confianza"],
+)  # fmt: skip
+def test_votes_are_read_under_names_of_other_languages(tmp_path, names):
+    path = tmp_path / "votes.csv"
+    path.write_text(f"{names}\n1;ann;cat;0,9\n1;bob;dog;0,6\n2;ann;dog;1\n", encoding="utf-8")
+    votes = read_votes(path).votes
+    assert votes.annotator_names == ["ann", "bob"]
+    assert votes.class_names == ["cat", "dog"]
+    assert votes.doubt().max() > 0
+
+
 def test_a_copy_keeps_separator_mark_and_decimals(tmp_path):
     path, copy = tmp_path / "rows.csv", tmp_path / "copy.csv"
     path.write_text("a;b\n0,5;1\n0,7;2\n", encoding="utf-8-sig")

@@ -46,10 +46,10 @@ def test_a_sheet_is_named_or_numbered(tmp_path):
     assert said == []
     with pytest.raises(DataError, match=r"no sheet 'secnd'.*'second'.*it has 'first', 'second'"):
         read_table(path, sheet="secnd")
-    with pytest.raises(DataError, match="the sheet 'third' of .* is empty"):
+    with pytest.raises(DataError, match=r"the sheet 'third' of .* is empty"):
         read_table(path, sheet="third")
     (tmp_path / "t.csv").write_text("a\n1\n")
-    with pytest.raises(ParameterError, match="is for .xlsx workbooks"):
+    with pytest.raises(ParameterError, match=r"is for \.xlsx workbooks"):
         read_table(tmp_path / "t.csv", sheet="second")
 
 

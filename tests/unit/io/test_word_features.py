@@ -1,0 +1,70 @@
+"""What a model never saw in a column of categories is said once, with examples."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from groupnoise.bags import read_bags
+from groupnoise.candidates import read_candidates
+
+
+def rows(colours, n=60):
+    generator = np.random.default_rng(0)
+    return pl.DataFrame(
+        {
+            "bag": [f"b{row // 5}" for row in range(n)],
+            "label": ["yes" if row // 5 % 2 else "no" for row in range(n)],
+            "x": generator.normal(size=n),
+            "colour": [colours[row % len(colours)] for row in range(n)],
+        }
+    )
+
+
+COMMON = ["red", "red", "red", "blue"]  # a word of most rows is no feature, but it was seen
+
+
+def learned():
+    data = read_bags(rows(COMMON))
+    assert data.columns["categories"] == {"colour": ["blue", "red"]}
+    return {"feature_names": data.feature_names, "categories": data.columns["categories"]}
+
+
+def test_categories_that_a_model_never_saw_are_said_once_with_examples():
+    said = []
+    read_bags(
+        rows(["Red", "mauve", "teal", None]), labels_needed=False, report=said.append, **learned()
+    )
+    about = [sentence for sentence in said if "'colour'" in sentence]
+    assert about == [
+        "column 'colour' has 30 rows with categories that the model never saw ('mauve', 'teal') "
+        "and 15 rows with an empty cell; it tells nothing there, so other columns decide"
+    ]
+
+
+def test_nothing_is_said_of_categories_that_were_seen():
+    said = []
+    read_bags(rows(COMMON), report=said.append, **learned())
+    assert not any("never saw" in sentence for sentence in said)
+
+
+def test_in_python_it_is_a_warning():
+    with pytest.warns(UserWarning, match="60 rows with categories that the model never saw"):
+        read_bags(rows(["teal"]), labels_needed=False, **learned())
+
+
+def test_rows_with_candidates_are_told_of_alike():
+    def heard(colours):
+        cells = ["a;b" if row % 7 < 4 else "c;d" for row in range(60)]
+        return rows(colours).drop("bag", "label").with_columns(candidates=pl.Series(cells))
+
+    data = read_candidates(heard(["red", None, "blue"]))
+    assert data.columns["categories"] == {"colour": ["", "blue", "red"]}
+    said = []
+    read_candidates(
+        heard(["red", None, "teal"]),
+        labels_needed=False,
+        report=said.append,
+        feature_names=data.feature_names,
+        categories=data.columns["categories"],
+    )
+    assert any("20 rows with categories that the model never saw ('teal');" in s for s in said)
