@@ -21,7 +21,8 @@ FEW_BAGS = 40
 SPARSE = 0.5
 MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
-LINEAR_DECAYS = (0.1, 0.01)
+LINEAR_DECAYS = (0.1, 0.01, 1.0)
+"""Of linear members of one positive class; the strongest is for few bags that tell little."""
 DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
 CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.01, 0.001)}
 """Weight decays, the first one tried first: of one positive class, and of several classes."""
@@ -78,8 +79,9 @@ def bag_options(
     sparse = facts["zeros among the features"] > SPARSE
     scalings = ("rms", "standard", "power") if sparse else ("standard", "power", "rms")
     of_networks = scalings[:2]
-    if not sparse and facts.get("pieces of the features"):
-        # Tables of few features bend rather than keep their zeros.
+    if facts.get("pieces of the features"):
+        # Tables of few features bend rather than keep their zeros: these are categories beside
+        # numbers, which one size for all of them would leave out.
         scalings, of_networks = ("standard", "power", PIECES), ("power", PIECES)
     few = facts["bags"] < FEW_BAGS
     found = []

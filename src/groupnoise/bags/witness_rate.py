@@ -24,6 +24,8 @@ MAX_SCORE = 8.0
 """Standard deviations beyond which scores are cut off."""
 INSTANCE_SHARE = 0.3
 """How much single instances count beside whole bags where the rate is found."""
+USUAL_RATE, RATE_SPREAD = -1.5, 0.7
+"""Logit up to which a rate is usual before any bag is seen, and how fast it is less so above."""
 DOUBT = 0.01
 MIN_RATE = 1e-6
 MAX_COST = 0.01
@@ -152,6 +154,7 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
         mixture = held.log_mixture(slope, held.shares(rate)[bag])
         instances = float(held.instance_likelihood(mixture).sum()) / n_bags
         penalty = 1e-3 * (float(values[0]) ** 2 + 0.1 * float(values[1]) ** 2)
+        penalty -= log_usual(float(values[1])) / n_bags
         return penalty - bags - INSTANCE_SHARE * instances
 
     starts = (np.array([0.0, 0.0]), np.array([1.0, -3.0]))
@@ -161,6 +164,15 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
     constant = held.constant(slope) - slope * held.mean / held.spread
     share = float(np.average(held.shares(rate)[is_positive], weights=held.sizes[is_positive]))
     return WitnessRate(slope / held.spread, constant, rate, share)
+
+
+def log_usual(logit: float) -> float:
+    """Return how usual a rate is, on a log scale: above what is usual, a Cauchy law of its logit.
+
+    Weak scores cannot tell few positive instances that stand apart from many that hardly do; few
+    are the rule. The tail is long, so that bags which do tell are hardly contradicted.
+    """
+    return -math.log1p((max(0.0, logit - USUAL_RATE) / RATE_SPREAD) ** 2)
 
 
 def accurate_threshold(probability: FloatArray, chances: FloatArray) -> float:

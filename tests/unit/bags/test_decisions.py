@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
-from groupnoise.bags.portfolio import bag_options
+from groupnoise.bags.portfolio import bag_options, facts_of_bags
 from groupnoise.exceptions import ParameterError
 
 
@@ -181,6 +181,19 @@ def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
     wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
     assert wide == {hidden}
+
+
+def test_categories_beside_numbers_are_cut_to_pieces_however_many_zeros_they_are():
+    generator = np.random.default_rng(0)
+    prices = generator.normal(4000.0, 1000.0, size=(240, 2))
+    rows = np.hstack([prices, np.eye(8)[generator.integers(8, size=240)]])
+    labels = (np.arange(60) % 2)[:, None] == np.arange(2)
+    bags = Groups(rows, np.arange(0, 241, 4))
+    facts = facts_of_bags(bags, labels, "no")
+    assert facts["zeros among the features"] > 0.5
+    options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
+    # One size for all features would leave nothing of the categories.
+    assert {each.parameters["scaling"] for each in options} == {"standard", "power", "pieces"}
 
 
 def test_noise_is_called_noise():

@@ -5,13 +5,17 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import cauchy
 from sklearn.metrics import balanced_accuracy_score
 
 from groupnoise.bags.witness_rate import (
     MAX_COST,
+    RATE_SPREAD,
+    USUAL_RATE,
     WitnessRate,
     accurate_threshold,
     find_witness_rate,
+    log_usual,
     witness_evidence,
 )
 from groupnoise.core.class_metrics import calibration_metrics
@@ -43,6 +47,20 @@ def test_rare_witnesses_that_stand_apart_are_told_from_the_rest():
     scores, bag, is_positive, truth = scored_bags(0.03, 9.0, n_bags=40, size=30)
     found = find_witness_rate(scores, bag, is_positive)
     assert balanced_accuracy_score(truth, found.slope * scores + found.constant > 0) > 0.95
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_scores_tell_little_few_instances_are_positive(seed):
+    scores, bag, is_positive, _ = scored_bags(0.1, 0.3, n_bags=80, seed=seed)
+    assert 0.05 < find_witness_rate(scores, bag, is_positive).share < 0.35
+
+
+def test_rates_above_what_is_usual_follow_a_cauchy_law_of_their_logit():
+    for logit in (-1.5, 0.0, 3.0):
+        expected = cauchy.logpdf(logit, USUAL_RATE, RATE_SPREAD)
+        expected -= cauchy.logpdf(USUAL_RATE, USUAL_RATE, RATE_SPREAD)
+        assert log_usual(logit) == pytest.approx(expected)
+    assert log_usual(-8.0) == 0.0
 
 
 def test_better_scores_are_more_evidence_and_noise_is_none():
