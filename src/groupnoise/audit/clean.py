@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from groupnoise.audit.issues import GroupIssues
+from groupnoise.clicks.filters import keep_clicks
 from groupnoise.core.arrays import BoolArray
-from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.answer_files import write_columns
@@ -98,19 +98,9 @@ def clean_clicks(
     kept[issues.ranked("stray_click")] = False
     if drop_users and issues.users:
         kept &= ~np.isin(dataset.histories.group_of_object, issues.users["source"])
-    sizes = np.add.reduceat(kept, dataset.histories.offsets[:-1], dtype=np.int64)
-    users = np.flatnonzero(_some_left(sizes > 0))
-    offsets = np.concatenate([[0], np.cumsum(sizes[users])])
-    return replace(
-        dataset,
-        histories=Groups(dataset.histories.objects[kept], offsets),
-        user_ids=dataset.user_ids[users],
-        is_stray=None if dataset.is_stray is None else dataset.is_stray[kept],
-        source_rows=None if dataset.source_rows is None else dataset.source_rows[kept],
-        timestamps=None if dataset.timestamps is None else dataset.timestamps[kept],
-        # Places and counts in the notes are those of the log as it was.
-        notes={"clicks_dropped": int((~kept).sum())},
-    )
+    # Places and counts in the notes are those of the log as it was.
+    notes = {"clicks_dropped": int((~kept).sum())}
+    return replace(keep_clicks(dataset, _some_left(kept)), notes=notes)
 
 
 def about_cleaned(dataset: Any, cleaned: Any) -> tuple[str, bool]:

@@ -17,6 +17,7 @@ from groupnoise.core.arrays import (
     ProgressCallback,
     RandomState,
     generator_from,
+    offsets_of,
     ragged_rows,
 )
 from groupnoise.core.checks import check_count
@@ -245,7 +246,7 @@ class _Table:
     """Columns of a known length that fill up in any order of rows of the data."""
 
     def __init__(self, counts: IntArray) -> None:
-        self._offsets = np.concatenate([[0], np.cumsum(counts)])
+        self._offsets = offsets_of(counts)
         self.columns: Columns = {}
 
     def fill(self, rows: IntArray, columns: Columns) -> None:

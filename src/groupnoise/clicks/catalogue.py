@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from groupnoise.core.checks import MAX_ID_LENGTH, check_count
 from groupnoise.exceptions import DataError, MissingColumnError, ModelFileError
 from groupnoise.io.array_folder import INTEGERS, check_offsets, stored_array
@@ -142,7 +142,7 @@ class Catalogue:
         """
         indices, offsets = self._looked_up(histories)
         known = indices >= 0
-        n_known_before = np.concatenate([[0], np.cumsum(known)])
+        n_known_before = offsets_of(known)
         kept_offsets = n_known_before[offsets]
         n_unknown = np.diff(offsets) - np.diff(kept_offsets)
         return IndexedHistories(indices[known].astype(np.int64), kept_offsets, n_unknown)
@@ -348,7 +348,7 @@ def _flatten(histories: IdHistories) -> tuple[NDArray[Any], IntArray]:
                 f"history {row} must be a sequence of item ids; got {history!r}. "
                 "Wrap a single item in a list."
             )
-    offsets = np.concatenate([[0], np.cumsum([len(history) for history in rows], dtype=np.int64)])
+    offsets = offsets_of([len(history) for history in rows])
     if rows and all(_holds_whole_numbers(history) for history in rows):
         return np.concatenate(rows).astype(np.int64, copy=False), offsets
     return _id_array(list(chain.from_iterable(rows))), offsets

@@ -28,7 +28,7 @@ from groupnoise.clicks.ranking_slices import clicked_before
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, offsets_of
 from groupnoise.core.groups import Groups
 from groupnoise.training.state import FIRST, SECOND, STEPS, Moments
 
@@ -290,7 +290,7 @@ def hold_out_last(
     sizes = histories.sizes
     sizes[rows] -= 1
     objects = np.asarray(histories.objects)
-    training = Groups(np.delete(objects, last), np.concatenate([[0], np.cumsum(sizes)]))
+    training = Groups(np.delete(objects, last), offsets_of(sizes))
     asked = training.subset(rows)
     return HeldOut(training, Groups(asked.objects, asked.offsets, objects[last]))
 
@@ -311,7 +311,7 @@ def asking_others(
     parts = (held.asked, more.asked)
     asked = Groups(
         np.concatenate([part.objects for part in parts]),
-        np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
+        offsets_of(np.concatenate([part.sizes for part in parts])),
         np.concatenate([np.asarray(part.targets) for part in parts]),
     )
     return HeldOut(held.training, asked)

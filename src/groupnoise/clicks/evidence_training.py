@@ -18,7 +18,14 @@ from torch.optim import Optimizer
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_descent import DeferredAdam, descend_loss
 from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, step_loops
-from groupnoise.core.arrays import IntArray, ProgressCallback, below, ragged_rows, torch_generator
+from groupnoise.core.arrays import (
+    IntArray,
+    ProgressCallback,
+    below,
+    offsets_of,
+    ragged_rows,
+    torch_generator,
+)
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import MIN_PARALLEL_WORK, thread_pool
@@ -69,7 +76,7 @@ def training_sequences(histories: Groups, length: int) -> Groups:
     sizes = ends - starts
     return Groups(
         np.asarray(histories.objects)[ragged_rows(starts, sizes)],
-        np.concatenate([[0], np.cumsum(sizes)]),
+        offsets_of(sizes),
     )
 
 

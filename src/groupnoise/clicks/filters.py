@@ -1,14 +1,15 @@
-"""Dropping clicks by rule: those of rare users and items, and repeats."""
+"""Dropping clicks: those of rare users and items, repeats, and any others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.checks import check_choice, check_count
-from groupnoise.core.groups import Groups
+from groupnoise.core.groups import Groups, only_objects
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 
@@ -37,7 +38,7 @@ def keep_core(clicks: ClickDataset, *, per_user: int = 5, per_item: int = 5) -> 
             f"no click is left when every user needs {per_user} and every item {per_item}; "
             "ask for fewer."
         )
-    core = _restrict(clicks, kept)
+    core = keep_clicks(clicks, kept, whole_catalogue=False)
     return replace(
         core,
         notes={
@@ -66,25 +67,41 @@ def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDa
     else:
         kept = np.zeros(len(items), dtype=np.bool_)
         kept[np.unique(users * clicks.n_items + items, return_index=True)[1]] = True
-    merged = _restrict(clicks, kept)
+    merged = keep_clicks(clicks, kept, whole_catalogue=False)
     return replace(merged, notes={**clicks.notes, "repeats_merged": int((~kept).sum())})
 
 
-def _restrict(clicks: ClickDataset, kept: BoolArray) -> ClickDataset:
-    """Keep some clicks; users and items left without any go, and items are renumbered."""
-    counts = np.bincount(clicks.histories.group_of_object[kept], minlength=len(clicks.histories))
-    items, objects = np.unique(clicks.histories.objects[kept], return_inverse=True)
-    has_clicks = counts > 0
-    return replace(
+def keep_clicks(
+    clicks: ClickDataset, kept: BoolArray, *, whole_catalogue: bool = True
+) -> ClickDataset:
+    """Return a log with only the clicks kept; users left without any go.
+
+    `whole_catalogue`: whether items without a click stay; else they go too, and the others are
+    renumbered.
+    """
+
+    def those_kept(values: Any) -> Any:
+        return None if values is None else values[kept]
+
+    histories = only_objects(clicks.histories, kept)
+    users = np.logical_or.reduceat(kept, clicks.histories.offsets[:-1])
+    found = replace(
         clicks,
-        histories=Groups(objects, np.concatenate([[0], np.cumsum(counts[has_clicks])])),
+        histories=histories,
+        user_ids=clicks.user_ids[users],
+        is_stray=those_kept(clicks.is_stray),
+        source_rows=those_kept(clicks.source_rows),
+        timestamps=those_kept(clicks.timestamps),
+    )
+    if whole_catalogue:
+        return found
+    items, objects = np.unique(histories.objects, return_inverse=True)
+    return replace(
+        found,
+        histories=Groups(objects, histories.offsets),
         item_ids=clicks.item_ids[items],
-        user_ids=clicks.user_ids[has_clicks],
         titles=None if clicks.titles is None else [clicks.titles[item] for item in items],
         categories=(
             None if clicks.categories is None else [clicks.categories[item] for item in items]
         ),
-        is_stray=None if clicks.is_stray is None else clicks.is_stray[kept],
-        source_rows=None if clicks.source_rows is None else clicks.source_rows[kept],
-        timestamps=None if clicks.timestamps is None else clicks.timestamps[kept],
     )

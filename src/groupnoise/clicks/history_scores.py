@@ -23,7 +23,7 @@ from groupnoise.clicks.mixture import (
     recent_clicks,
 )
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
@@ -238,7 +238,7 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
     least one in each history. `sizes`: how many clicks each history has, known or not.
     """
     position = np.flatnonzero(is_known)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
 
     def spread(values: FloatArray, fill: float) -> FloatArray:
         full = np.full(len(is_known), fill, dtype=values.dtype)

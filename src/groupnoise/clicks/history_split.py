@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.catalogue import ClickLog, click_log
+from groupnoise.clicks.filters import keep_clicks
 from groupnoise.clicks.splits import (
     AUTHORS_SIZE,
     DEFAULT_QUANTILE,
     LEAST_CLICKS,
     ClickProtocol,
 )
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -121,7 +122,7 @@ def split_histories(
             remedy = f"choose a later cut: it runs {_range(np.asarray(dataset.timestamps))}"
         raise DataError(f"{protocol.word} leaves nothing of {dataset.name} to train on; {remedy}.")
     # A target without a click before it cannot be asked for.
-    position = np.arange(histories.n_objects) - np.repeat(histories.offsets[:-1], histories.sizes)
+    position = histories.position_of_object
     asked = np.flatnonzero(in_test & (position > 0))
     if not len(asked):
         raise DataError(_nothing_to_ask(dataset, protocol))
@@ -129,7 +130,8 @@ def split_histories(
     if protocol.kind in ("time", "cold_users") and not protocol.successive:
         asked, validated = (_last_of_user(histories, rows) for rows in (asked, validated))
     size = AUTHORS_SIZE if protocol.kind == "authors" else None
-    train = _training_part(dataset, in_training, whole_catalogue=protocol.kind != "time")
+    train = keep_clicks(dataset, in_training, whole_catalogue=protocol.kind != "time")
+    train = replace(train, is_stray=None, source_rows=None, notes={})
     test = queries_at(histories, asked, size)
     return HistorySplit(
         protocol,
@@ -152,7 +154,7 @@ def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> 
     positions = clicks - offsets[users]
     sizes = positions if size is None else np.minimum(positions, size)
     context = objects[ragged_rows(clicks - sizes, sizes)]
-    groups = Groups(context, np.concatenate([[0], np.cumsum(sizes)]), objects[clicks])
+    groups = Groups(context, offsets_of(sizes), objects[clicks])
     seen = groups if size is None else histories.subset(users)
     return Queries(groups, users, positions, seen)
 
@@ -254,8 +256,7 @@ def _marked_cold(
     part = np.zeros(n_users, dtype=np.int64)
     part[order[:n_held]], part[order[n_held : 2 * n_held]] = 1, 2
     user = histories.group_of_object
-    position = np.arange(histories.n_objects) - histories.offsets[user]
-    sizes = histories.sizes[user]
+    position, sizes = histories.position_of_object, histories.sizes[user]
     n_context = np.minimum(np.maximum(np.floor(COLD_CONTEXT * sizes), 1), sizes - 1)
     is_late = position >= n_context
     in_test, in_validation = (part[user] == 1) & is_late, (part[user] == 2) & is_late
@@ -296,32 +297,6 @@ def _last_of_user(histories: Groups, clicks: IntArray) -> IntArray:
     """Return, of clicks in rising order, each user's last."""
     users = np.searchsorted(histories.offsets, clicks, side="right")
     return clicks[np.append(np.diff(users) > 0, True)] if len(clicks) else clicks
-
-
-def _training_part(
-    dataset: ClickDataset, kept: BoolArray, *, whole_catalogue: bool
-) -> ClickDataset:
-    histories = dataset.histories
-    sizes = np.bincount(histories.group_of_object[kept], minlength=len(histories))
-    objects, item_ids = np.asarray(histories.objects)[kept], dataset.item_ids
-    titles, categories = dataset.titles, dataset.categories
-    if not whole_catalogue:
-        items, objects = np.unique(objects, return_inverse=True)
-        item_ids = item_ids[items]
-        titles = None if titles is None else [titles[item] for item in items]
-        categories = None if categories is None else [categories[item] for item in items]
-    return replace(
-        dataset,
-        histories=Groups(objects, np.concatenate([[0], np.cumsum(sizes[sizes > 0])])),
-        user_ids=dataset.user_ids[sizes > 0],
-        item_ids=item_ids,
-        titles=titles,
-        categories=categories,
-        is_stray=None,
-        source_rows=None,
-        notes={},
-        timestamps=None if dataset.timestamps is None else dataset.timestamps[kept],
-    )
 
 
 def _counts(

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, offsets_of
 from groupnoise.exceptions import DataError
 
 KINDS = ("number", "vector", "category", "text")
@@ -94,7 +94,7 @@ class Column:
         place = {word: number for number, word in enumerate(self.words)}
         lists = [[place[word] for word in own if word in place] for own in _words(cells, self.kind)]
         found = np.array([number for own in lists for number in own], dtype=np.int64)
-        begins = np.concatenate([[0], np.cumsum([len(own) for own in lists])])
+        begins = offsets_of([len(own) for own in lists])
         table = sparse.csr_array((scale[found], found, begins), shape=(len(lists), self.width))
         table.sum_duplicates()
         norms = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())

@@ -22,7 +22,7 @@ from groupnoise.clicks.recall_metrics import (
     popularity_parts,
 )
 from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.core.groups import Groups
+from groupnoise.core.groups import Groups, only_objects
 from groupnoise.core.metrics import gain_rows, hit_rows, reciprocal_rows
 from groupnoise.io.datasets import ClickDataset
 
@@ -296,5 +296,4 @@ def _n_known(index_of: IntArray, groups: Groups) -> IntArray:
 
 def _only_known(index_of: IntArray, groups: Groups, targets: IntArray | None) -> Groups:
     items = index_of[np.asarray(groups.objects)]
-    sizes = np.add.reduceat(items >= 0, groups.offsets[:-1], dtype=np.int64)
-    return Groups(items[items >= 0], np.concatenate([[0], np.cumsum(sizes)]), targets)
+    return only_objects(Groups(items, groups.offsets, targets), items >= 0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head, read_history_text
 from groupnoise.clicks.filters import keep_core, merge_repeats
 from groupnoise.clicks.oddities import oddities_of
-from groupnoise.core.arrays import IntArray
+from groupnoise.core.arrays import IntArray, offsets_of
 from groupnoise.core.checks import check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
@@ -262,7 +262,7 @@ def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
     sizes = np.bincount(users, minlength=len(user_ids))
     return ClickDataset(
         name=name,
-        histories=Groups(items[order], np.concatenate([[0], np.cumsum(sizes)])),
+        histories=Groups(items[order], offsets_of(sizes)),
         item_ids=item_ids,
         user_ids=user_ids,
         notes={
@@ -395,4 +395,4 @@ def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:
     item_ids, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     if len(spread):
         item_ids, codes = number_ids(read_id_cells(spread, columns.item))
-    return Histories(user_ids[users], item_ids, codes, np.concatenate([[0], np.cumsum(sizes)]))
+    return Histories(user_ids[users], item_ids, codes, offsets_of(sizes))

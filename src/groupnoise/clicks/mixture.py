@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
 
 Float32Array = NDArray[np.float32]
 MAX_REPEATED = 16
@@ -84,7 +84,7 @@ def recent_clicks(
     if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
         return items[offsets[0] : offsets[-1]], offsets - offsets[0]
     taken = np.minimum(sizes, n_clicks)
-    begins = np.concatenate([[0], np.cumsum(taken)])
+    begins = offsets_of(taken)
     first = np.repeat(offsets[1:] - taken - begins[:-1], taken)
     return items[first + np.arange(begins[-1])], begins
 
@@ -108,7 +108,7 @@ def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray
 
 def _ragged_rows(offsets: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     sizes = np.diff(offsets)[rows]
-    begins = np.concatenate([[0], np.cumsum(sizes)])
+    begins = offsets_of(sizes)
     first = np.repeat(offsets[rows] - begins[:-1], sizes)
     return first + np.arange(begins[-1]), begins
 

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from groupnoise.clicks.audit import ClickSource
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
+from groupnoise.clicks.filters import keep_clicks
 from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
 from groupnoise.clicks.oddities import about_foreign_items
 from groupnoise.clicks.splits import LEAST_CLICKS
-from groupnoise.core.arrays import BoolArray, IntArray, ragged_rows
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -109,18 +110,8 @@ class ClickSetting(Setting[ClickDataset]):
         histories = dataset.histories
         kept = np.ones(histories.n_objects, dtype=bool)
         kept[histories.offsets[1:][rows] - 1] = False
-        sizes = histories.sizes.copy()
-        sizes[rows] -= 1
-        shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
-        timestamps = None if dataset.timestamps is None else dataset.timestamps[kept]
-        return replace(
-            dataset,
-            histories=shorter,
-            is_stray=None,
-            notes={},
-            source_rows=None,
-            timestamps=timestamps,
-        )
+        shorter = keep_clicks(dataset, kept)
+        return replace(shorter, is_stray=None, notes={}, source_rows=None)
 
     def arguments(self, dataset: ClickDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the histories, and the ids of all items."""
@@ -237,7 +228,7 @@ class ClickSetting(Setting[ClickDataset]):
         objects = np.asarray(dataset.histories.objects)[clicks]
         return replace(
             dataset,
-            histories=Groups(objects, np.concatenate([[0], np.cumsum(sizes)])),
+            histories=Groups(objects, offsets_of(sizes)),
             user_ids=users,
             is_stray=None,
             source_rows=None,

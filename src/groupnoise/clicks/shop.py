@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    RandomState,
+    generator_from,
+    offsets_of,
+)
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import ClickDataset
@@ -184,7 +191,7 @@ def make_shop(
     titles = name_items(shop.shelf_of_item, generator)
     return ClickDataset(
         name="simulated shop",
-        histories=Groups(clicks[kept], np.concatenate([[0], np.cumsum(lengths)])),
+        histories=Groups(clicks[kept], offsets_of(lengths)),
         item_ids=np.arange(n_items, dtype=np.int64),
         user_ids=np.arange(n_users, dtype=np.int64),
         titles=titles,

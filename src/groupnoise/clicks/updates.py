@@ -337,5 +337,4 @@ def _grown(catalogue: Catalogue, rows: list[Any]) -> Catalogue:
 
 def _is_new(training: Groups, n_known: IntArray) -> BoolArray:
     """Tell of every click whether it comes after those that were learned before."""
-    position = np.arange(training.n_objects) - np.repeat(training.offsets[:-1], training.sizes)
-    return np.asarray(position >= np.repeat(n_known, training.sizes))
+    return np.asarray(training.position_of_object >= np.repeat(n_known, training.sizes))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, blocks, ragged_rows
+from groupnoise.core.arrays import IntArray, blocks, offsets_of, ragged_rows
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -183,7 +183,7 @@ def _chunk_ends(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray,
 
 def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Windows:
     """Collect for each target click the `sizes` clicks right before it."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     index = ragged_rows(targets - sizes, sizes)  # (n_objects,)
     users = np.searchsorted(histories.offsets, targets, side="right") - 1
     return Windows(
@@ -235,7 +235,7 @@ def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> Slid
     positions = np.arange(len(rows)) - first_window[rows] + min_size
     sizes = np.minimum(positions, size)
     targets_at = histories.offsets[rows] + positions
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     before = histories.objects[ragged_rows(targets_at - sizes, sizes)]
     groups = Groups(before, offsets, histories.objects[targets_at])
     return SlidingWindows(groups, rows, positions)

@@ -95,6 +95,15 @@ def below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 
+def offsets_of(sizes: ArrayLike) -> IntArray:
+    """Return where each of some runs begins, and where the last one ends, from their sizes.
+
+    >>> offsets_of([2, 3]).tolist()
+    [0, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
 def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
     """Return `start, ..., start + size - 1` of every pair, one after the other.
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, ragged_rows
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.checks import as_rows, check_finite, check_not_empty, checked_offsets
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.words import counted
@@ -94,7 +94,7 @@ class Groups:
                 f"objects must share one width: group {row} has shape {parts[row].shape}, "
                 f"group 0 has {parts[0].shape}."
             )
-        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        offsets = offsets_of([len(part) for part in parts])
         return cls(np.concatenate(parts), offsets, _as_targets(targets))
 
     @classmethod
@@ -160,7 +160,7 @@ class Groups:
         group_of_row = rank[inverse]
         order = np.argsort(group_of_row, kind="stable")
         sizes = np.bincount(group_of_row, minlength=len(first))
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         ids = keys[first[by_appearance]]
         per_group = _as_targets(targets)
         if per_group is not None and len(per_group) == len(rows) != len(ids):
@@ -259,6 +259,11 @@ class Groups:
         """The row of the group each object belongs to, shape (n_objects,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
+    @property
+    def position_of_object(self) -> IntArray:
+        """Where each object stands in its group, from 0, shape (n_objects,)."""
+        return np.arange(self.n_objects) - np.repeat(self.offsets[:-1], self.sizes)
+
     def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return a copy of the objects of the groups at `rows`, one group after the other.
 
@@ -321,7 +326,7 @@ class Groups:
         if (np.diff(picked) == 1).all():
             return self._between(picked[0], picked[-1] + 1)
         starts, sizes = self.offsets[picked], self.sizes[picked]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         targets = None if self.targets is None else self.targets[picked]
         return Groups(self.objects[ragged_rows(starts, sizes)], offsets, targets)
 
@@ -367,11 +372,18 @@ class Groups:
         sizes = np.concatenate([part.sizes for part in parts])
         return Groups(
             np.concatenate([part.objects for part in parts]),
-            np.concatenate([[0], np.cumsum(sizes)]),
+            offsets_of(sizes),
             np.concatenate([part.targets for part in parts if part.targets is not None])
             if with_targets == {True}
             else None,
         )
+
+
+def only_objects(groups: Groups, kept: BoolArray) -> Groups:
+    """Return groups with only the objects kept; a group left empty goes, and its target too."""
+    sizes = np.add.reduceat(kept, groups.offsets[:-1], dtype=np.int64)
+    targets = None if groups.targets is None else np.asarray(groups.targets)[sizes > 0]
+    return Groups(np.asarray(groups.objects)[kept], offsets_of(sizes[sizes > 0]), targets)
 
 
 def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
 from groupnoise.core.checks import check_choice
 from groupnoise.core.pair_matching import Matching, log_allowed_mass
 from groupnoise.core.selection import All, Marginal, Max, Selection, Tempered, TopK, log_recency
@@ -208,5 +208,5 @@ def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
         np.concatenate(scores),
         np.concatenate(weights),
         np.concatenate(responsibilities),
-        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+        offsets_of(np.concatenate(sizes)),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, ragged_rows, release_pages
+from groupnoise.core.arrays import IntArray, offsets_of, ragged_rows, release_pages
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler, is_long
@@ -151,7 +151,7 @@ class StreamedGroups(Groups):
         made = object.__new__(type(self))
         made._file, made._scaler = self._file, self._scaler
         made._starts = self._starts[picked]
-        made.offsets = np.concatenate([[0], np.cumsum(self.sizes[picked])])
+        made.offsets = offsets_of(self.sizes[picked])
         made.targets = None if self.targets is None else self.targets[picked]
         return made
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_of
 from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
 
@@ -332,7 +332,7 @@ def pack_items(
     names = sorted({name for row in distinct for name in row})
     code_of = {name: code for code, name in enumerate(names)}
     codes = [code_of[name] for row in distinct for name in row]
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in distinct])])
+    offsets = offsets_of([len(row) for row in distinct])
     arrays["category_codes"] = np.array(codes, dtype=np.int32)
     arrays["category_offsets"] = offsets.astype(np.int64)
     return arrays, names

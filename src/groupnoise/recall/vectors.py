@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
 from groupnoise.core.threads import available_cores
 
 MAX_EXACT_PAIRS = 1 << 32
@@ -103,7 +103,7 @@ class ItemClusters:
         order = np.argsort(cluster_of, kind="stable")
         sizes = np.bincount(cluster_of)
         sizes = sizes[sizes > 0]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         rows = targets[order]
         means = np.add.reduceat(rows, offsets[:-1]) / sizes[:, None]
         apart = (rows - np.repeat(means, sizes, axis=0)) ** 2

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from groupnoise.clicks.filters import keep_clicks
 from groupnoise.clicks.splits import split_clicks
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.groups import Groups
@@ -203,18 +204,9 @@ _MAKERS: dict[str, Callable[..., DataTrial]] = {
 
 def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:
     """Return the first users and only the items they clicked, for a quick look."""
-    histories = data.histories.subset(slice(0, n_users))
-    kept, renumbered = np.unique(histories.objects, return_inverse=True)
-    titles = None if data.titles is None else [data.titles[item] for item in kept]
-    kinds = None if data.categories is None else [data.categories[item] for item in kept]
-    return ClickDataset(
-        data.name,
-        Groups(renumbered.astype(np.int64), histories.offsets),
-        data.item_ids[kept],
-        data.user_ids[:n_users],
-        titles,
-        kinds,
-    )
+    kept = data.histories.group_of_object < n_users
+    found = keep_clicks(data, kept, whole_catalogue=False)
+    return replace(found, is_stray=None, source_rows=None, timestamps=None, notes={})
 
 
 Line = TypeVar("Line")

@@ -145,7 +145,7 @@ def picture_histories(trial: ClickTrial, estimator: Any) -> Gallery[HistoryPictu
     groups, leads_on = windows.groups, trial.is_related(windows)
     starts = groups.offsets[:-1]
     begin = clicks.histories.offsets[windows.users] + windows.positions - groups.sizes
-    within = np.arange(groups.n_objects) - np.repeat(starts, groups.sizes)
+    within = groups.position_of_object
     is_stray = clicks.is_stray[np.repeat(begin, groups.sizes) + within]
     selected = estimator.select(groups)
     targets = np.asarray(groups.targets)

@@ -18,7 +18,7 @@ import numpy as np
 
 from groupnoise.clicks.ranking import rank_targets
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.groups import Groups
+from groupnoise.core.groups import Groups, only_objects
 from groupnoise.core.metrics import (
     accuracy,
     accuracy_within,
@@ -291,7 +291,7 @@ class ClickTrial:
             return windows.groups
         related = self.is_related(windows)
         some = np.logical_or.reduceat(related, windows.groups.offsets[:-1])
-        return _only(windows.groups, related | np.repeat(~some, windows.groups.sizes))
+        return only_objects(windows.groups, related | np.repeat(~some, windows.groups.sizes))
 
     def _histories_before(self, *parts: Windows) -> Groups:
         """Return every history up to the first click that one of the parts asks for."""
@@ -299,12 +299,8 @@ class ClickTrial:
         lengths = np.asarray(histories.sizes).copy()
         for part in parts:
             np.minimum.at(lengths, part.users, part.positions)
-        position = np.arange(histories.n_objects) - np.repeat(
-            histories.offsets[:-1], histories.sizes
-        )
-        kept = position < np.repeat(lengths, histories.sizes)
-        offsets = np.concatenate([[0], np.cumsum(lengths[lengths > 0])])
-        return Groups(np.asarray(histories.objects)[kept], offsets)
+        kept = histories.position_of_object < np.repeat(lengths, histories.sizes)
+        return only_objects(histories, kept)
 
     @cached_property
     def _watched(self) -> Windows:
@@ -366,13 +362,6 @@ class ClickTrial:
             related[(groups.offsets[:-1] + cause - first)[inside]] = True
             cause = np.where(inside, follows[history + np.maximum(cause, 0)], -1)
         return related
-
-
-def _only(groups: Groups, kept: BoolArray) -> Groups:
-    """Return the groups with only the objects kept; a group left empty is dropped."""
-    sizes = np.add.reduceat(kept, groups.offsets[:-1], dtype=np.int64)
-    offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
-    return Groups(groups.objects[kept], offsets, np.asarray(groups.targets)[sizes > 0])
 
 
 DataTrial = BagTrial | CandidateTrial | ClickTrial
