@@ -19,7 +19,7 @@ from groupnoise.core.arrays import (
     ragged_rows,
 )
 from groupnoise.core.checks import check_count
-from groupnoise.core.groups import Groups, only_objects
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
 
 BETWEEN = ": "
@@ -249,8 +249,10 @@ def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDa
 
 def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
     """Return the bags with only the objects where `kept` is True; no bag may become empty."""
-    taken = _taken(dataset, OF_INSTANCES, np.flatnonzero(kept))
-    return replace(dataset, bags=only_objects(dataset.bags, kept), **taken)
+    sizes = np.add.reduceat(kept, dataset.bags.offsets[:-1], dtype=np.int64)
+    rows = np.flatnonzero(kept)
+    bags = Groups(dataset.bags.objects[rows], np.concatenate([[0], np.cumsum(sizes)]))
+    return replace(dataset, bags=bags, **_taken(dataset, OF_INSTANCES, rows))
 
 
 def select_features(dataset: Any, names: Sequence[str]) -> Any:
