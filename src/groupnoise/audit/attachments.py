@@ -109,8 +109,7 @@ def read_row_attachments(
     """Return the pictures and texts that belong to the instances of bags or to candidate rows.
 
     `table`: the file that the data was read from. `rows`: the row of the table that each instance
-    was read from. `images`: columns of picture paths, relative to the folder of the table. `text`:
-    a column of text.
+    was read from. `images`: columns of picture paths, relative to the folder of the table.
     """
     _need_columns(table.origin, table.frame, images, text)
     return _attach(Path(table.origin).parent, table.frame[rows], images, text)
@@ -125,8 +124,8 @@ def read_item_attachments(
 ) -> Attachments:
     """Read the pictures and titles of items from a table of items, whose first column is the id.
 
-    `path`: the table of items; an item that it does not list goes without. `item_ids`: the items of
-    the log. `images`: columns of picture paths, relative to the folder of the table.
+    `path`: the table of items; an item that it does not list goes without. `images`: columns of
+    picture paths, relative to the folder of the table.
     """
     frame = read_table(path).frame
     _need_columns(path, frame, images, text)

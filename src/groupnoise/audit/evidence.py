@@ -44,7 +44,7 @@ def object_posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     The softmax is taken at temperature one whatever selection the model was trained with, so
     that probabilities mean the same under hard and soft selection.
 
-    `scores`: log scores, groups one after the other. `offsets`: where each group begins.
+    `scores`: log scores, groups one after the other.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class ObjectTally:
 def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
     """Return the columns that tell of the object chosen in each group.
 
-    `starts`: where each group begins. `log_weight`: log P(object | group).
+    `log_weight`: log P(object | group).
     """
     return {
         "chosen": found.chosen - starts,

@@ -242,9 +242,9 @@ def audit_page(
 ) -> str:
     """Return the page of an audit as text; it needs nothing beside itself.
 
-    `issues`: what `find_group_issues` found. `dataset`: where it was found. `attachments`: pictures
-    and texts to show; by default those of the data set. `how`: a sentence on which models judged.
-    `command`: what was typed, for those who want to repeat it.
+    `dataset`: where it was found. `attachments`: pictures and texts to show; by default those of
+    the data set. `how`: a sentence on which models judged. `command`: what was typed, for those who
+    want to repeat it.
     """
     shown = attachments or Attachments.of_dataset(dataset)
     lists = [_issue_list(kind, issues, dataset, shown) for kind in issues.kinds]

@@ -245,8 +245,7 @@ def progress_bars(*columns: str, quiet: bool = False, transient: bool = True) ->
 def counted_bars(stages: Sequence[str], quiet: bool = False) -> Iterator[ProgressCallback]:
     """Yield what shows records of `stage`, `done` and `total`, one bar per stage.
 
-    Takes one record; bars vanish at the end. `stages`: what the bars are called. `quiet`: whether
-    nothing is shown.
+    Takes one record; bars vanish at the end.
     """
     bars = progress_bars("count", "left", quiet=quiet)
     bars.disable |= not bars.console.is_terminal  # elsewhere it would leave an empty line

@@ -23,7 +23,6 @@ class Request:
     `quick`: a small part of every set.
     `jobs`: processes; one per core by default.
     `output`: where the measure's folder is made.
-    `data_dir`: searched first for files.
     `resume`: go on with the trials that are kept.
     """
 

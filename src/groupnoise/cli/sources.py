@@ -70,11 +70,10 @@ def find_data(
 ) -> Found:
     """Load a file, a converted folder or a named set.
 
-    `name`: what the user gave as DATA. `options`: what the user said about it. `expected`: what a
-    file is read as where the user does not say it. `remembered`: how the data of a model was read;
-    what the user says goes first, and what a file does not have is forgotten. `check`: told the
-    setting of a file before it is read. `reader_options`:
-    `feature_names` and `labels_needed` of the reader.
+    `name`: what the user gave as DATA. `expected`: what a file is read as where the user does not
+    say it. `remembered`: how the data of a model was read; what the user says goes first, and what
+    a file does not have is forgotten. `check`: told the setting of a file before it is read.
+    `reader_options`: `feature_names` and `labels_needed` of the reader.
     """
     from groupnoise.io.data_folder import is_data_folder, open_groups
     from groupnoise.io.datasets import Windows
@@ -218,7 +217,6 @@ def read_file(
 
     `path`: a file, a folder, a glob or an address. `options`: what the user said about it.
     `remembered`: as in `find_data`. `report`: told what was guessed, instead of the error stream.
-    `reader_options`: further options of the reader.
     """
     from groupnoise.core.misspelt_labels import TYPING_ERROR
     from groupnoise.io.columns import read_as_remembered
@@ -262,10 +260,7 @@ def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
 
 
 def read_histories_for(model: Path, source: str, options: DataOptions) -> Histories:
-    """Read `--histories` as the user says, otherwise as the log that a model learned was read.
-
-    `model`: a model folder. `source`: what the user gave. `options`: of `reads_histories`.
-    """
+    """Read `--histories` as the user says, otherwise as the log that a model learned was read."""
     from groupnoise.clicks.log import read_histories
     from groupnoise.io.columns import read_as_remembered
     from groupnoise.io.training_record import read_training_record

@@ -33,7 +33,6 @@ def go_on(
     `options`: how both logs are read.
     `model`: the model to go on from.
     `old`: the log that was learned before.
-    `items`: what is known of items.
     `decay`: multiplies earlier counts.
     `forget_items`: items to drop, one in each line.
     `validation`: share of the histories of `data` whose last click is held out.

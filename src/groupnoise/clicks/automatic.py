@@ -86,10 +86,7 @@ def decide_evidence(
 ) -> Decided:
     """Decide on held-out clicks what evidence to learn, and learn it on all clicks.
 
-    `histories`: item indices in time order.
-    `n_items`: size of the catalogue.
     `explicit`: parameters that are not to be decided.
-    `generator`: decides everything.
     `linear`: linear evidence to add; see :data:`Linear`.
     `budget`: seconds after which no further option is tried.
     `validate`: called with the evidence after each epoch of the last training.

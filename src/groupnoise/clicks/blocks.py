@@ -86,7 +86,7 @@ def iter_blocks(
     `layout`: what `read_head` found out. `types`: the columns requested, and for text the types
     that make parsing quick; where a cell does not fit its type the block comes with all cells as
     text, for the caller to explain. `block_bytes`: about how much text, or how many rows of
-    `BYTES_PER_ROW`, make a block. `report`: told of guesses.
+    `BYTES_PER_ROW`, make a block.
     """
     for path in source.paths:
         if source.format in ("parquet", "arrow"):

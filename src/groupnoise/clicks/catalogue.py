@@ -46,7 +46,6 @@ class IndexedHistories(NamedTuple):
     """Histories as item indices; unlike groups, a row may be empty.
 
     `items`: item indices of all histories one after the other, unknown items left out.
-    `offsets`: where each history begins.
     `n_unknown`: how many unknown items each history lost.
     """
 
@@ -210,8 +209,7 @@ def top_k(
 
     Returns `indices` (n_rows, k): of equal scores the lower index comes first. Places left over are
     -1; `best` (n_rows, k): their scores, -inf in places left over. `scores` (n_rows, n_items):
-    higher is better; -inf is never returned. `k`: how many items to return. `exclude`: rows and
-    items that must not be returned.
+    higher is better; -inf is never returned. `exclude`: rows and items that must not be returned.
 
     Examples
     --------

@@ -76,9 +76,8 @@ def chosen_strength(
 ) -> float:
     """Return for how many clicks features are to count, by held-out clicks.
 
-    0 where borrowing is not ahead beyond chance: then no item that was clicked is moved. `rows`:
-    described items. `trial`: learned without the held-out clicks. `generator`: decides which items
-    choose the ridge.
+    0 where borrowing is not ahead beyond chance: then no item that was clicked is moved. `trial`:
+    learned without the held-out clicks. `generator`: decides which items choose the ridge.
     """
     clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
     positions = positions_of(catalogue, rows)

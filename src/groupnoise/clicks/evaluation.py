@@ -32,9 +32,8 @@ def evaluate_histories(
 ) -> Evaluation:
     """Rank the last click of each history, by what was clicked before it, beside popularity.
 
-    `fitted`: ours or a baseline. `dataset`: histories; those of one click have nothing before it
-    and are passed over. `rows`: the histories to score; all by default. `at`: lengths of the list.
-    `seed`: decides the negatives of the sampled protocol.
+    `dataset`: histories; those of one click have nothing before it and are passed over. `rows`: the
+    histories to score; all by default. `seed`: decides the negatives of the sampled protocol.
     """
     queries = last_queries(dataset.histories, rows)
     if queries is None:
@@ -59,11 +58,8 @@ def evaluate_queries(
     """Measure a recommender on queries: among samples and the whole catalogue.
 
     Result: with figures of popularity beside, buckets, intervals and one row per target.
-    `fitted`: ours or a baseline.
     `dataset`: the log that the queries are from.
-    `queries`: what is asked for.
     `counts`: what was counted when the log was divided.
-    `at`: lengths of the list.
     `seed`: decides the negatives of the sampled protocol, and the draws of the intervals.
     """
     known = known_queries(fitted, dataset, queries)
@@ -110,7 +106,7 @@ def paired_differences(
     """Return by how much one evaluation is ahead of another on the same targets.
 
     HIT, NDCG and MRR of the first less those of the second, by the paired bootstrap. `result`,
-    `other`: of two recommenders on the same queries. `seed`: decides the draws of users.
+    `other`: of two recommenders on the same queries.
     """
     for name in ("user", "position"):
         if not np.array_equal(result.rows[name], other.rows[name]):

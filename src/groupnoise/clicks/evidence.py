@@ -279,8 +279,8 @@ def hold_out_last(
 ) -> HeldOut | None:
     """Hold out the last click of some histories of at least three.
 
-    Result: None where fewer than 20 histories have three clicks. `histories`: item indices in time
-    order. `generator`: decides whose clicks are held out. `max_users`: the most clicks to hold out.
+    Result: None where fewer than 20 histories have three clicks. `generator`: decides whose clicks
+    are held out. `max_users`: the most clicks to hold out.
     """
     eligible = np.flatnonzero(histories.sizes >= 3)
     if len(eligible) < MIN_HELD_OUT:
@@ -339,7 +339,7 @@ def gains(scores: FloatArray, asked: Groups) -> FloatArray:
 def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
     """Return the added evidence for every item after each history, before the softmax.
 
-    Of shape (n_histories, n_items). `histories`: item indices in time order.
+    Of shape (n_histories, n_items).
     """
     clicks = np.asarray(histories.objects, dtype=np.int64)
     mixture = evidence.rule().mixture(

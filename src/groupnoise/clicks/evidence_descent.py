@@ -47,10 +47,9 @@ def descend_loss(
 
     `clicks` (n, size): sequences, padded at their ends with `n_items`. `plan`: says how many clicks
     are dropped and how many negatives are drawn. `lookup`: called with items and a table; returns
-    their rows.
-    `pool`: threads that each take a part of the sequences; a step of many small operations has
-    more of two threads that wait for each other once than of threads in each operation. What is
-    drawn is the same. `n_parts`: how many parts. `n_sets`: parts that each draw what stands for the
+    their rows. `pool`: threads that each take a part of the sequences; a step of many small
+    operations has more of two threads that wait for each other once than of threads in each
+    operation. What is drawn is the same. `n_sets`: parts that each draw what stands for the
     catalogue beside their own targets, whatever the threads: fewer scores than beside all targets.
     `loops`: compiled; None leaves everything to torch.
     """

@@ -59,8 +59,7 @@ TRIAL_TARGETS = 150_000
 def click_options(histories: Groups, n_items: int) -> list[Option]:
     """Return the settings worth trying on a log, the safest first.
 
-    Parameters of :class:`groupnoise.MaxMatchingRecommender`. `histories`: item indices in time
-    order. `n_items`: size of the catalogue.
+    Parameters of :class:`groupnoise.MaxMatchingRecommender`.
     """
     length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
     n_targets = int(histories.n_objects - len(histories))
@@ -138,7 +137,6 @@ def passes(parameters: Mapping[str, Any], encoder: str | None, share: float) -> 
 class EvidenceLearner:
     """Learns evidence from histories under the parameters of an option.
 
-    `n_items`: size of the catalogue.
     `seed`: decides everything drawn, alike for all options.
     `saves`: where trainings are saved after each epoch, and resumed from.
     `moments`: takes what the optimizers of the members of :meth:`learned` remember.
@@ -162,7 +160,7 @@ class EvidenceLearner:
     ) -> Evidence:
         """Return evidence learned with a share of the epochs; members are learned once.
 
-        `histories`: the same in all calls. `on_epoch`: called with a record after each epoch.
+        `histories`: the same in all calls.
         """
         members = []
         for encoder, again in _occurrences(parameters["encoder"]):
@@ -187,9 +185,8 @@ class EvidenceLearner:
         """Return the evidence that gradient descent finds, and the record of its epochs.
 
         Returns `evidence`: the average of all members; `records`: of all epochs of all members;
-        those of several name the "member". `histories`: item indices in time order. `validate`:
-        called with the evidence of the member in training after each epoch; larger is better.
-        `on_epoch`: called with a record after each epoch.
+        those of several name the "member". `validate`: called with the evidence of the member in
+        training after each epoch; larger is better.
         """
         encoders = _occurrences(parameters["encoder"])
         members, records = [], []
@@ -292,8 +289,7 @@ class EvidenceLearner:
     ) -> dict[str, LinearEvidence]:
         """Return regressions between items.
 
-        `histories`: item indices in time order. `ranks`: how many eigenvectors of which regression;
-        by default the most of both.
+        `ranks`: how many eigenvectors of which regression; by default the most of both.
         """
         regressions = {"together": together, "following": following}
         return {

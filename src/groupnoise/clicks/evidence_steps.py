@@ -77,10 +77,7 @@ class EvidencePlan:
             check_count("n_negatives", self.n_negatives)
 
     def defers(self, n_items: int) -> bool:
-        """Tell whether a batch looks up so few items that rows are updated when they are read.
-
-        `n_items`: size of the catalogue.
-        """
+        """Tell whether a batch looks up so few items that rows are updated when they are read."""
         if self.n_negatives is None or self.n_negatives < MIN_DRAWN:
             return False
         return n_items >= MIN_DEFERRED * (2 * self.batch_size + self.n_negatives)

@@ -56,9 +56,9 @@ BETAS = (0.9, 0.98)
 def training_sequences(histories: Groups, length: int) -> Groups:
     """Cut histories so that every click but the first is the target of one sequence.
 
-    Result: sequences of 2 to `length + 1` clicks, cut from the end of each history. `histories`:
-    item indices in time order. `length`: the most targets of a sequence, which then holds one click
-    more. Raises DataError if no history has two clicks.
+    Result: sequences of 2 to `length + 1` clicks, cut from the end of each history. `length`: the
+    most targets of a sequence, which then holds one click more. Raises DataError if no history has
+    two clicks.
 
     Examples
     --------
@@ -95,13 +95,11 @@ def train_evidence(
     """Train a model in place on every next click of the histories.
 
     Result: one record per epoch: epoch, n_epochs, loss, learning_rate, seconds, validation.
-    `histories`: item indices in time order.
     `plan`: epochs, step size, regularisation.
     `generator`: decides the order, the dropped clicks and the negatives.
     `anchors`: what f, and g if it has a table of its own, decay towards; by default their initial
         values.
     `validate`: called after each epoch; larger is better, and the best epoch's weights are kept.
-    `on_epoch`: called with the record of each epoch.
     `saves`: where the state is saved after each epoch, and resumed from.
     `moments`: what the optimizers of an earlier training remember; they are replaced by those of
         this one.
@@ -289,7 +287,6 @@ def _padded(sequences: Groups, rows: IntArray, fill: int) -> Tensor:
 class EvidenceProgress:
     """What a training of evidence must find again to take the same further steps.
 
-    `model`: what is trained.
     `optimizers`: with their moments.
     `generator`: decides the order of batches.
     `draws`: decide dropped clicks and negatives.

@@ -90,7 +90,7 @@ def objective_of_answers(
     """Return an objective whose weights do not depend on who else is in the batch.
 
     `objective`: what the model was trained with. `rule`: names the negatives of a contrastive
-    weighting. `model`: the trained tables.
+    weighting.
     """
     if not isinstance(objective.weighting, ContrastiveWeighting):
         return objective
@@ -102,8 +102,8 @@ def objective_of_answers(
 def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mixture:
     """Return the weighted queries of histories under a rule.
 
-    `model`: the trained tables. `rule`: how clicks become queries. `histories`: item indices in
-    time order, at least one in each.
+    `rule`: how clicks become queries. `histories`: item indices in time order, at least one in
+    each.
     """
 
     def features_of(items: IntArray) -> Float32Array:
@@ -117,8 +117,7 @@ def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mi
 def score_catalogue(model: MatchingModel, mixture: Mixture) -> Tensor:
     """Return the log score of every item after each history.
 
-    Of shape (groups, n_items). `model`: the trained tables. `mixture`: the queries of the
-    histories.
+    Of shape (groups, n_items).
     """
     queries = torch.from_numpy(mixture.queries)
     query_of, log_weight = torch.from_numpy(mixture.query_of), torch.from_numpy(mixture.log_weight)

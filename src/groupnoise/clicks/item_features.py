@@ -104,8 +104,8 @@ class FeatureMap:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dim: int) -> FeatureMap | None:
         """Return the map whose :meth:`to_arrays` are among `arrays`, None where there is none.
 
-        `arrays`: from a file that may hold anything. `dim`: width of the vectors. Raises
-        ModelFileError if the arrays are no map.
+        `arrays`: from a file that may hold anything. Raises ModelFileError if the arrays are no
+        map.
         """
         if COLUMNS not in arrays:
             return None

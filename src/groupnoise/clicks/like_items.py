@@ -141,8 +141,8 @@ class LikeItems:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_features: int) -> LikeItems | None:
         """Return the items whose :meth:`to_arrays` are among `arrays`, None without them.
 
-        `arrays`: from a file that may hold anything. `n_features`: width of the features. Raises
-        ModelFileError if the arrays are no such items.
+        `arrays`: from a file that may hold anything. Raises ModelFileError if the arrays are no
+        such items.
         """
         if f"{PREFIX}share" not in arrays:
             return None

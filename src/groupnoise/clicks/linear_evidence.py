@@ -105,9 +105,8 @@ def following(
 ) -> LinearEvidence:
     """Return the regression of every next click on the clicks before it, faded by distance.
 
-    `histories`: item indices in time order. `n_items`: size of the catalogue. `generator`: decides
-    where the search for eigenvectors begins. `rank`: how many eigenvectors to keep; of more than 20
-    000 items at most 512.
+    `generator`: decides where the search for eigenvectors begins. `rank`: how many eigenvectors to
+    keep; of more than 20 000 items at most 512.
     """
     clicks = np.asarray(histories.objects, dtype=np.int64)
     owner = histories.group_of_object
@@ -163,10 +162,7 @@ its rank where that is not the usual one."""
 
 
 def linear_length(histories: Groups) -> int:
-    """Return over how many clicks linear evidence is added: all, up to the longest allowed.
-
-    `histories`: item indices in time order.
-    """
+    """Return over how many clicks linear evidence is added: all, up to the longest allowed."""
     return min(int(histories.sizes.max()) + 1, MAX_LINEAR_HISTORY)
 
 
@@ -175,8 +171,8 @@ def added_evidence(
 ) -> Evidence:
     """Return learned evidence with the linear evidence added.
 
-    `learned`: what gradient descent found. `linear`: what is added of each; a weight of 0 leaves
-    one out. `length`: over how many of the latest clicks it is added.
+    `linear`: what is added of each; a weight of 0 leaves one out. `length`: over how many of the
+    latest clicks it is added.
     """
     parts = [learned]
     for name, (weight, ridge, rate, *rank) in linear.items():

@@ -319,7 +319,6 @@ class Histories:
     `user_ids`: whose each history is.
     `item_ids`: the distinct items.
     `items`: indices into `item_ids`, one history after the other, oldest click first.
-    `offsets`: where each history begins.
     """
 
     user_ids: NDArray[Any]

@@ -148,8 +148,6 @@ def popular_negatives(popularity: FloatArray, n: int = N_NEGATIVES) -> tuple[int
 
     In training a click is held against clicks of other groups, which are drawn that way too.
 
-    `n`: how many to return.
-
     Examples
     --------
     >>> popular_negatives(np.array([1.0, 0.0, 3.0]), 4)

@@ -164,8 +164,8 @@ def rank_and_list(
     """Rank each target in the whole catalogue, and return what is recommended beside it.
 
     `scorer`: a fitted recommender, or anything with its `scores`. `groups`: item indices with the
-    index of the next item as target. `n_items`: the size of the catalogue. `seen`: for each row the
-    items that are no candidates; by default the row's own group. `top`: length of the lists.
+    index of the next item as target. `seen`: for each row the items that are no candidates; by
+    default the row's own group.
     """
     check_count("top", top)
     targets = _checked_targets(groups, n_items)

@@ -32,8 +32,7 @@ class Interval(NamedTuple):
 def coverage(lists: IntArray, n_items: int) -> float:
     """Return the share of the catalogue that is in some list.
 
-    `lists` (n_rows, k): recommended items; -1 where a list is shorter. `n_items`: size of the
-    catalogue.
+    `lists` (n_rows, k): recommended items; -1 where a list is shorter.
 
     Examples
     --------
@@ -47,8 +46,7 @@ def novelty(lists: IntArray, popularity: FloatArray) -> float:
     """Return how unexpected the recommended items are, in bits.
 
     The mean of -log2 of the share of training clicks, every item being given one click more.
-    `lists` (n_rows, k): recommended items; -1 where a list is shorter. `popularity`: training
-    clicks on each item.
+    `lists` (n_rows, k): recommended items; -1 where a list is shorter.
 
     Examples
     --------
@@ -95,8 +93,6 @@ def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
 
 def popularity_parts(popularity: FloatArray) -> IntArray:
     """Return which part each item belongs to: 0 head, 1 middle, 2 tail, 3 never clicked.
-
-    `popularity`: training clicks on each item.
 
     Examples
     --------
@@ -145,7 +141,7 @@ def bootstrap_interval(
     bootstrap.
 
     The mean, and the 2.5 and 97.5 percentiles of the draws. `values`: a figure of each target, or
-    the difference of two models in it. `n_draws`: how many times users are drawn.
+    the difference of two models in it.
 
     Examples
     --------
@@ -173,7 +169,7 @@ def bootstrap_ratios(
     """Return the ratio of two sums in each draw of users.
 
     NaN where a draw has nothing to divide by. `users`: whose each row is; the same users and seed
-    give the same draws. `n_draws`: how many times users are drawn.
+    give the same draws.
     """
     codes = np.unique(np.asarray(users), return_inverse=True)[1]
     n_users = int(codes.max()) + 1

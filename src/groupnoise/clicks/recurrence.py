@@ -42,8 +42,7 @@ NORM_EPSILON = 1e-5
 def weight_shapes(width: int, hidden: int, n_layers: int) -> dict[str, tuple[int, ...]]:
     """Return the name and shape of every weight, in the order in which they are stored.
 
-    `width`: of the vectors read and answered. `hidden`: width of the states. `n_layers`: how many
-    recurrences follow each other.
+    `width`: of the vectors read and answered. `n_layers`: how many recurrences follow each other.
     """
     wide = EXPANSION * hidden
     layer = {
@@ -78,7 +77,6 @@ class Recurrence:
     `begin`: the first dimension it reads, and adds to.
     `width`: how many dimensions.
     `hidden`: width of its states.
-    `n_layers`: how many recurrences follow each other.
     `length`: how many of the latest clicks it reads.
     `weights`: all weights, one after the other as :func:`weight_shapes` names them.
     """

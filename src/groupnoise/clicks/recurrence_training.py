@@ -30,8 +30,6 @@ class RecurrentEncoder(nn.Module):
     """Reads the vectors of clicks in order; see :mod:`groupnoise.clicks.recurrence`.
 
     `width`: of the vectors read and answered.
-    `hidden`: width of the states.
-    `n_layers`: how many recurrences follow each other.
     `length`: how many of the latest clicks are read in answers; training reads the sequence it is
         given.
     `dropout`: share of activations dropped in training.

@@ -130,11 +130,8 @@ def updated(
 
     Returns `evidence` and `records`.
     `evidence`: of all items, new ones among them.
-    `histories`: item indices in time order.
     `parameters`: what was decided when the evidence was first learned.
-    `generator`: decides everything drawn.
     `is_whole`: whether the histories are the whole log, and not what is new alone.
-    `on_epoch`: called with a record after each epoch.
     `moments`: what the optimizer of each member remembers; replaced by what it remembers then.
         Vectors that begin anew have nothing to be remembered.
     """

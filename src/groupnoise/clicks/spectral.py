@@ -69,9 +69,9 @@ def spectral_start(
 ) -> SpectralStart:
     """Place the items of a log by which are clicked together.
 
-    `windows`: clicked items in time order, each group with the next click as target. `n_items`:
-    size of the catalogue. `dim`: width of the vectors. `rate`: how fast a pair counts less with
-    each click between its two. `generator`: decides where the search for eigenvectors begins.
+    `windows`: clicked items in time order, each group with the next click as target. `dim`: width
+    of the vectors. `rate`: how fast a pair counts less with each click between its two.
+    `generator`: decides where the search for eigenvectors begins.
     """
     together = clicked_together(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING
@@ -116,7 +116,7 @@ def leading_of_gram(rows: sparse.csr_array, rank: int, seed: int) -> tuple[Matri
 
     Returns `vectors` (n_items, rank): each with its largest entry above zero; `values`: falling.
     `rows` (n_rows, n_items): its Gram matrix is that of its columns. `rank`: how many; at most
-    n_items. `seed`: decides where the search begins.
+    n_items.
     """
     n_items = rows.shape[1]
     product = _product(rows)

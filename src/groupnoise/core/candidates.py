@@ -38,7 +38,7 @@ class CandidateSource(Protocol):
     def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
         """Return the candidates of a batch.
 
-        The ids to normalize over. `generator`: decides what is sampled.
+        The ids to normalize over.
         """
         ...
 

@@ -95,8 +95,6 @@ class IdentityEncoder(nn.Module):
 class LinearEncoder(nn.Module):
     """A linear map of features: g in the paper's partial-label setting.
 
-    `n_features`: width of the inputs.
-    `dim`: width of the vectors.
     `generator`: decides the initial weights.
     """
 
@@ -116,9 +114,7 @@ class LinearEncoder(nn.Module):
 class MLPEncoder(nn.Module):
     """Linear layers with batch-free ReLU and dropout between them.
 
-    `n_features`: width of the inputs.
     `hidden`: widths of the hidden layers.
-    `dim`: width of the vectors.
     `dropout`: fraction of hidden units dropped in training.
     `generator`: decides the initial weights and every dropout mask.
     """

@@ -30,9 +30,9 @@ def read_label_sets(
     each column stands for. `values`: a 0/1 matrix (array, data frame or scipy sparse) of shape
     (n_rows, n_classes); a sequence of sets, lists or tuples of labels; or plain labels, each a set
     of one. Nested lists are read as lists of labels: give a matrix as an array. `name`: what to
-    call the input in an error. `classes`: the labels there are. Without them they are the labels
-    seen, sorted, or the column names of a data frame, or the column numbers of a matrix. Columns of
-    a data frame are put in their order by name; numbers from 0 are no names, and stay as they come.
+    call the input in an error. Without them they are the labels seen, sorted, or the column names
+    of a data frame, or the column numbers of a matrix. Columns of a data frame are put in their
+    order by name; numbers from 0 are no names, and stay as they come.
     """
     if values is None:
         raise DataError(
@@ -263,7 +263,7 @@ def read_candidate_weights(
     """Return the weights of candidates that are given as mappings such as `{"a": 0.7, "b": 0.3}`.
 
     Of shape (n_rows, n_classes): zero where a label is no candidate; None where candidates have no
-    weights. `candidates`: what `read_candidate_sets` read. `classes`: the label of each column.
+    weights. `candidates`: what `read_candidate_sets` read.
     """
     if not _holds_mappings(candidates):
         return None

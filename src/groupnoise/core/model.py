@@ -145,12 +145,8 @@ def item_model(
 ) -> MatchingModel:
     """Return the untrained model of a catalogue.
 
-    `n_items`: size of the catalogue.
-    `dim`: width of the vectors.
     `shared`: whether f and g share one table.
     `has_bias`: whether every item has a bias as a target.
-    `std`: standard deviation of the initial vectors.
-    `generator`: decides the initial vectors.
     `sparse`: whether gradients hold only the rows that were looked up.
     """
 

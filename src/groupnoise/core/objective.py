@@ -164,7 +164,6 @@ class ObjectScores(NamedTuple):
     `log_weight`: log P(object | group), before it is multiplied by the weighting strength.
     `responsibility`: the part of each object in its group; sums to one over a group under soft
         selection.
-    `offsets`: where each group begins.
     """
 
     chosen: IntArray

@@ -87,8 +87,6 @@ def likeliest_exponents(rows: Floats) -> Floats:
 
     All features are searched at once: scikit-learn, which finds the same ones, asks for them one
     after the other and took half of the time of a fit on small bags.
-
-    `rows`: of shape (n_rows, n_features).
     """
     values = np.ascontiguousarray(rows.T)
     exponents: Floats = np.ones(len(values))

@@ -25,7 +25,7 @@ def group_weights(
     `class_weight`: "balanced" makes every class count alike, however many groups it has. A label
     that a mapping leaves out weighs one. `indicator` (n_groups, n_classes): the classes a group may
     belong to. A group of several is spread evenly over them, both when classes are counted and when
-    its own weight is taken; one of none weighs one. `classes`: the label of each column.
+    its own weight is taken; one of none weighs one.
     """
     if class_weight is None:
         return None
@@ -108,8 +108,8 @@ def spread_over_neighbours(
 
     Of shape (n_rows, n_labels): log probabilities; rows sum to one. `log_probabilities` (n_rows,
     n_labels): a column per label. `std`: standard deviation of the Gaussian average, in labels; 0
-    changes nothing. `classes`: the labels. Where they are numbers, also as text, their order is
-    that of the numbers; otherwise, or without them, that of the columns.
+    changes nothing. Where they are numbers, also as text, their order is that of the numbers;
+    otherwise, or without them, that of the columns.
     """
     if std == 0.0:
         return log_probabilities

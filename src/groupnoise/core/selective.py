@@ -96,10 +96,7 @@ class SetCalibration:
                 object.__setattr__(self, name, rounded)
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Return what a model folder keeps.
-
-        `prefix`: what the names begin with.
-        """
+        """Return what a model folder keeps."""
         parts = {"probabilities": self.probabilities, "belief": self.belief}
         if self.answers is not None:
             parts["answers"] = self.answers
@@ -109,8 +106,7 @@ class SetCalibration:
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetCalibration | None:
         """Return what :meth:`arrays` described, or None where there is nothing.
 
-        The held-out rows. `prefix`: what the names begin with. `arrays`: the arrays of a model
-        folder.
+        The held-out rows. `arrays`: the arrays of a model folder.
         """
         probabilities, belief, answers = (
             arrays.get(f"{prefix}.{name}") for name in ("probabilities", "belief", "answers")

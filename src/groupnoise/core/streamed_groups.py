@@ -107,8 +107,7 @@ class StreamedGroups(Groups):
     def some_rows(self, max_rows: int) -> NDArray[Any]:
         """Read rows at even distances, as they lie on disk.
 
-        Of shape (n_rows, n_features): all rows where there are no more. `max_rows`: how many at
-        most.
+        Of shape (n_rows, n_features): all rows where there are no more.
         """
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
@@ -159,8 +158,7 @@ class StreamedGroups(Groups):
 def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
     """Return groups of feature rows: streamed if the rows are mapped and too many for memory.
 
-    `rows` (n_rows, n_features): finite feature rows, in memory or mapped from a file. `offsets`:
-    where each group begins.
+    `rows` (n_rows, n_features): finite feature rows, in memory or mapped from a file.
     """
     if isinstance(rows, np.memmap) and rows.ndim == 2 and 4 * rows.size > MAX_BYTES_IN_MEMORY:
         return StreamedGroups(rows, offsets)

@@ -152,8 +152,8 @@ class TableObjective:
     ) -> Tensor:
         """Return the loss of each group.
 
-        Of shape (groups,), without a gradient, which :meth:`gradients` returns. `generator`:
-        decides what is sampled. `progress`: how much of the training is done, for schedules.
+        Of shape (groups,), without a gradient, which :meth:`gradients` returns. `progress`: how
+        much of the training is done, for schedules.
         """
         drawn = self._source.draw(batch.all_targets, generator)
         n_groups, size = batch.mask.shape

@@ -143,8 +143,6 @@ def thread_pool(n_threads: int) -> Iterator[Executor | None]:
     """Yield threads whose operations, as those of the block, run on one thread each.
 
     None where one thread is enough.
-
-    `n_threads`: how many.
     """
     if n_threads == 1:
         yield None

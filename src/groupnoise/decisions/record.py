@@ -361,8 +361,7 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
 
     Of what was tried those that answer are shown, with the best of the others if these are few.
 
-    `decisions`: of a fitted estimator. `max_rows`: options shown at most; 0 prints the summary
-    alone.
+    `max_rows`: options shown at most; 0 prints the summary alone.
     """
     from rich.console import Group
     from rich.markup import escape

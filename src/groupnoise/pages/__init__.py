@@ -89,7 +89,7 @@ def curve_chart(
     `values`: for each method and each of its trials, the value after every epoch. Trials that
     stopped early shorten the curve of their method. `positions`: where the values stand on the x
     axis, each with a tick; the number of the epoch by default. `ticks`: where the x axis is marked
-    instead. `x_title`: what the x axis shows.
+    instead.
     """
     means, deviations = {}, {}
     for method, trials in values.items():
@@ -186,9 +186,8 @@ def _apart(ends: Mapping[str, float]) -> dict[str, float]:
 def render_page(template: str, *, package: str, **values: Any) -> str:
     """Return a template as the text of a page.
 
-    `template`: file name of the template. `package`: the package whose folder holds it; files that
-    it does not have come from this folder. `values`: what the template speaks of; a name it does
-    not get is an error.
+    `package`: the package whose folder holds it; files that it does not have come from this folder.
+    `values`: what the template speaks of; a name it does not get is an error.
     """
     import jinja2
 
@@ -223,7 +222,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
 def data_address(content: bytes, kind: str = "image/png") -> str:
     """Return a file as an address that holds it.
 
-    For the `src` of an image. `kind`: its media type.
+    For the `src` of an image.
     """
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
@@ -250,7 +249,7 @@ class Figures(Protocol):
 def evaluation_page(evaluation: Figures, *, title: str, about: str) -> str:
     """Return an evaluation as the text of an HTML page that loads nothing from elsewhere.
 
-    `evaluation`: what `Setting.evaluate` returned. `about`: on what: a sentence.
+    `about`: on what: a sentence.
     """
     charts = []
     for name, curve in evaluation.curves.items():

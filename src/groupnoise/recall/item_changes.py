@@ -101,10 +101,10 @@ def add_items(
     `folder`: an artifact of a model fitted with features of items; replaced atomically. `source`:
     one row per new item, with the columns that the model was fitted with. `title`, `category`: the
     columns of titles and categories; by default those that `groupnoise export` was told, or with a
-    usual name. `report`: told of each guess, one sentence at a time. `form`: `item`, `format`,
-    `separator`, `header`, as :func:`groupnoise.clicks.item_table.read_item_rows` takes them.
-    Raises DataError if an item is there already or occurs twice, a column is missing, or the
-    artifact has learned nothing from features.
+    usual name. `form`: `item`, `format`, `separator`, `header`, as
+    :func:`groupnoise.clicks.item_table.read_item_rows` takes them. Raises DataError if an item is
+    there already or occurs twice, a column is missing, or the artifact has learned nothing from
+    features.
     """
     manifest, arrays, items = _opened(folder)
     features = None
@@ -177,7 +177,7 @@ def added_from(manifest: Mapping[str, Any]) -> list[str]:
 def about_lost_items(before: Path, items: NDArray[Any], place: Path) -> str | None:
     """Say which added items of an artifact its successor lacks, and how to add them; or None.
 
-    `before`: the artifact. `items`: ids that the successor knows. `place`: where it is written.
+    `items`: ids that the successor knows.
     """
     earlier = open_artifact(before)
     tables = added_from(earlier.manifest)

@@ -149,7 +149,6 @@ class ItemFilter:
     """The options of one recall, resolved against the items of one artifact.
 
     `options`: what is asked.
-    `items`: the items there are.
     `candidates`: the only positions that may be recalled, ascending; None means all.
     `denied`: positions that may not be recalled; none of them is a candidate.
     """
@@ -277,10 +276,7 @@ def _short(value: Any) -> str:
 
 
 def items_passing(checked: Filter, items: ItemTable) -> BoolArray:
-    """Return which items a filter leaves, shape (n_items,); unknown names are refused.
-
-    `items`: the items there are.
-    """
+    """Return which items a filter leaves, shape (n_items,); unknown names are refused."""
     name, value = checked
     if name == "not":
         return ~items_passing(value, items)
@@ -350,7 +346,7 @@ def interests_of(
 
     `clicks`: positions of distinct items, oldest first. `weights`: p(click | history); NaN, and
     None, where the model has none. `likeness` (n_clicks, n_clicks): between the clicks; None where
-    the model has no vectors. `n`: how many interests at most.
+    the model has no vectors.
     """
     strength = np.zeros(len(clicks)) if weights is None else np.nan_to_num(weights, nan=-1.0)
     order = np.lexsort((-np.arange(len(clicks)), -strength))

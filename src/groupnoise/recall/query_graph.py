@@ -26,8 +26,7 @@ MAX_BYTES = (1 << 31) - (1 << 24)
 def write_query_graph(path: Path, vectors: MatchingVectors, scope: str | None = None) -> None:
     """Write the graph of the queries of a model whose histories are one query each.
 
-    `path`: the file to write. `scope` (one of "group", "last"): which clicks speak; by default as
-    the model was trained.
+    `scope` (one of "group", "last"): which clicks speak; by default as the model was trained.
     """
     onnx = require("onnx", extra="onnx")
     rule = vectors.rule.with_scope(scope)

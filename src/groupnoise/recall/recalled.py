@@ -47,10 +47,7 @@ class Recalled:
     led_by: IntArray | None = None
 
     def rows(self, begin: int, end: int) -> Recalled:
-        """Return the answer to the histories from `begin` up to `end`.
-
-        `begin`: the first history. `end`: the one after the last.
-        """
+        """Return the answer to the histories from `begin` up to `end`."""
         return Recalled(
             positions=self.positions[begin:end],
             scores=self.scores[begin:end],

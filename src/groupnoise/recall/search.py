@@ -88,10 +88,7 @@ class Eligible:
 
 
 class ExactSearch:
-    """The best items for each history, over all items or over some of them.
-
-    `vectors`: the model.
-    """
+    """The best items for each history, over all items or over some of them."""
 
     def __init__(self, vectors: MatchingVectors) -> None:
         self._vectors = vectors
@@ -108,8 +105,7 @@ class ExactSearch:
 
         Returns `positions` (n_histories, n): best first; of equal scores the lower position comes
         first. Where fewer than `n` items are eligible a row ends in -1; `scores` (n_histories, n):
-        -inf where a position is -1. `mixture`: weighted queries of the histories. `n`: how many
-        items to return per history. `eligible`: what may be returned; everything by default.
+        -inf where a position is -1. `eligible`: what may be returned; everything by default.
         """
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1

@@ -86,11 +86,8 @@ def compare_methods(
     All methods are run on a split before the next one begins, in the order given, so that a budget
     that runs out leaves methods that share all splits but the last.
 
-    `setting`: what the data is.
-    `n_splits`: how many splits at most.
     `share`: share of the groups that each split holds out.
     `budget`: seconds after which no further fit begins, except the first. None sets none.
-    `seed`: decides splits and fits.
     `on_fit`: called with the method, the number of the split, and the main figure, None after a
         failure.
     """
@@ -305,10 +302,10 @@ def compare_under_protocol(
 ) -> ProtocolComparison:
     """Fit all methods on what a protocol leaves and measure them on what it asks for.
 
-    Result: best first. `setting`: that of click logs; others have no protocols. `protocol`: how the
-    log is divided. `n_splits`: how many seeds each method is fitted under. `budget`: seconds after
-    which no further fit begins, except the first. None sets none. `on_fit`: called with the method,
-    the number of the seed, and the main figure, None after a failure.
+    Result: best first. `setting`: that of click logs; others have no protocols. `n_splits`: how
+    many seeds each method is fitted under. `budget`: seconds after which no further fit begins,
+    except the first. None sets none. `on_fit`: called with the method, the number of the seed, and
+    the main figure, None after a failure.
     """
     split = setting.divide(dataset, protocol)
 
@@ -342,7 +339,7 @@ def fit_and_judge(
 ) -> Evaluation:
     """Fit a method at its defaults on the training part and measure it on the test part.
 
-    `setting`: that of click logs. `split`: how it is divided.
+    `split`: how it is divided.
     """
     from groupnoise.clicks.evaluation import evaluate_queries
 

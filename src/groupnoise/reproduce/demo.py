@@ -198,9 +198,8 @@ def run_demo(
 ) -> Demo:
     """Train every method of every task under every seed.
 
-    `tasks`: what :func:`demo_tasks` returned. `seeds`: a seed decides data, initial weights and
-    order of batches. `n_jobs`: how many processes; see :func:`run_jobs`. `on_result`: called after
-    each method of each trial.
+    `seeds`: a seed decides data, initial weights and order of batches. `n_jobs`: how many
+    processes; see :func:`run_jobs`. `on_result`: called after each method of each trial.
     """
 
     def tell(outcome: DemoOutcome) -> None:

@@ -37,9 +37,8 @@ def recall_examples(
 
     Returns `metrics`: the share of answers that have a category in common with the clicked item,
     where the data has categories; `examples`: for each clicked item its title and its answers, each
-    a title and whether it is related. `trial`: its data must have titles. `estimator`: fitted on
-    the trial. `n_items`: how many clicked items to show; the same for every method under one seed.
-    `top`: how many answers to each.
+    a title and whether it is related. `trial`: its data must have titles. `n_items`: how many
+    clicked items to show; the same for every method under one seed.
     """
     clicks = trial.clicks
     if clicks.titles is None:
@@ -143,8 +142,8 @@ def make_trial(
 ) -> DataTrial:
     """Cut a data set by the protocol of a recipe.
 
-    `recipe`: whose protocol to follow. `name`: what to call the data in tables. `seed`: decides the
-    parts. `quick`: take a small piece of large data.
+    `recipe`: whose protocol to follow. `name`: what to call the data in tables. `quick`: take a
+    small piece of large data.
     """
     return _MAKERS[recipe.setting](recipe, name, data, seed, quick)
 

@@ -180,12 +180,8 @@ def run_recall(
     `seeds`: one fit each; methods that draw nothing, on logs that are not simulated, take the
         first.
     `protocols`: how logs are divided; a log without times is left out of time splits.
-    `methods`: names; all by default.
-    `data_dir`: searched first for files.
     `quick`: small simulated logs.
-    `n_jobs`: processes; one per core by default.
     `log`: JSON lines of finished trials, read before and appended to.
-    `on_result`: called with every new result.
     """
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], RecallTrial]] = {}

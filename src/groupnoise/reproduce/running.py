@@ -236,7 +236,6 @@ def reproduce(
 ) -> Reproduction:
     """Run a plan.
 
-    `plan`: what :func:`plan_reproduction` returned. `n_jobs`: processes; one per core by default.
     `log`: a file that gets one line per finished job. `resume`: whether jobs in that file are taken
     instead of run again. `on_job`: called with the key of each job, its results, and whether they
     were resumed; resumed ones come first.
@@ -286,9 +285,8 @@ def run_trials(
 ) -> list[Trial]:
     """Return the results of all trials, those of the log file first.
 
-    `trials`: what makes each result. `read`: makes a result, a dataclass, of the fields that a line
-    of the log holds. `log`: JSON lines of finished trials, read before and appended to. `n_jobs`:
-    processes; one per core by default. `on_result`: called with every new result.
+    `read`: makes a result, a dataclass, of the fields that a line of the log holds. `log`: JSON
+    lines of finished trials, read before and appended to.
     """
     finished = {key_of(result): result for result in read_lines(log, read)}
 

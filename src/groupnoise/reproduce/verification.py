@@ -73,9 +73,8 @@ def check_trials(
     """Run some of the kept trials of a plan again.
 
     Result: every figure of the trials drawn. `kept`: what came of it, by whatever code; of several
-    of one trial the last counts. `n_trials`: how many to draw, other ones every time. `n_jobs`:
-    processes; one per core by default. `on_trial`: called with the figures of each
-    trial as it ends.
+    of one trial the last counts. `n_trials`: how many to draw, other ones every time. `on_trial`:
+    called with the figures of each trial as it ends.
     """
     newest = {_place(each): each for each in kept}
     places = {place[:3] for place in newest}

@@ -53,7 +53,6 @@ class Carried:
 class BagQuestions:
     """Asks which object of each bag carries its label.
 
-    `dataset`: the bags.
     `carried`: probabilities from models that did not see the bag.
     `views`: what is shown of objects.
     """
@@ -187,9 +186,8 @@ def who_carries(
     label then teaches by the object that was chosen; one of several labels teaches which object has
     which. A label that no object carries is dropped, and a bag without any teaches nothing.
     `estimator`: a Max-Matching classifier of bags; by default one that decides its parameters
-    itself. `budget`: time that each of the five folds may search for parameters. `seed`: decides
-    folds and initial weights. `report`: told which label is taken as negative, of which nothing is
-    asked, and what the models warn of.
+    itself. `budget`: time that each of the five folds may search for parameters. `report`: told
+    which label is taken as negative, of which nothing is asked, and what the models warn of.
     """
     from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource
@@ -266,7 +264,6 @@ def _taught(
 class BagViews:
     """What people see of bags and their objects.
 
-    `dataset`: the bags.
     `sources`: the pictures, texts or recordings that objects were cut from.
     `table`: the table that the bags were read from: one row per object.
     `pictures`: columns of the table that hold picture paths; by default those whose cells end like

@@ -53,15 +53,12 @@ def train_network(
     """Minimise a loss epoch by epoch; leave the network at its best epoch, in evaluation mode.
 
     Result: one record per epoch: epoch, loss, seconds, and validation if there is one.
-    `network`: what is trained, in place.
     `optimizer`: over the parameters of the network.
     `losses`: called once per epoch; yields the mean loss of each batch, a scalar that leads back to
         the network, and how much it counts in the loss that is told.
-    `max_epochs`: the most epochs to train.
     `patience`: epochs without a better validation before stopping.
     `validate`: returns a figure to maximise, of the network in evaluation mode; the earliest of
         several best epochs is restored. Without it the last epoch counts as the best.
-    `on_epoch`: called with the record of each epoch.
     """
     history: list[dict[str, Any]] = []
     best, best_epoch, best_state = -math.inf, 0, None

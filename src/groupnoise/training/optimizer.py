@@ -45,7 +45,6 @@ class Adam(LightOptimizer):
     """Adam in torch's fused kernel, one call for all parameters.
 
     `params`: what is learned, or torch's parameter groups.
-    `learning_rate`: step size.
     `decoupled`: whether weights shrink apart from the gradient (AdamW), or it is added to the
         gradient.
     `betas`: decay of the first and second moments.
@@ -114,7 +113,6 @@ class RowAdam(LightOptimizer):
     missed is made up for when they are next touched, or by `apply_deferred_decay`.
 
     `params`: tables of shape (rows, dim).
-    `learning_rate`: step size.
     `weight_decay`: decoupled weight decay.
     """
 

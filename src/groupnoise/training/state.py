@@ -72,7 +72,6 @@ def load_tensors(model: MatchingModel, tensors: Mapping[str, Tensor]) -> None:
 class TrainingState:
     """A training between two steps.
 
-    `model`: what is trained.
     `optimizers`: their moments belong to the state.
     `order`: decides the order of the groups.
     `draw`: decides every sampled candidate.
@@ -287,8 +286,7 @@ def restore_moments(
     """Let optimizers remember what others did; rows that are new since begin at zero.
 
     `model`: its parameters go by the names that the moments have. `optimizers`: that have made no
-    step. `moments`: what :func:`moments_of` returned. Raises ModelFileError if they are of
-    parameters of another shape.
+    step. Raises ModelFileError if they are of parameters of another shape.
     """
     for name, parameter, optimizer, _ in _states(model, optimizers):
         if f"{name}.{STEPS}" not in moments:

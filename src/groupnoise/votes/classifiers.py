@@ -139,7 +139,7 @@ def out_of_fold(
     Of shape (n_rows, n_classes). `named` (n_rows, n_classes): labels that somebody named; rows
     without any are predicted and teach nothing. `features`: of shape (n_rows, n_features). `belief`
     (n_rows, n_classes): how far each named label is trusted. `kept`: answers of an earlier run that
-    was interrupted. `on_fold`: called after each fold.
+    was interrupted.
     """
     from groupnoise.candidates.label_issues import cross_fit
 

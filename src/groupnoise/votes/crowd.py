@@ -106,7 +106,6 @@ def believe(
         `CANDIDATE_ROUNDS` of candidates, whose rounds all answer, and `VOTE_ROUNDS` of votes.
     `fit`: trains the classifier; of several, the one under which held-out votes are likeliest is
         taken, or all of them averaged. By default Max-Matching, as `trainings` says.
-    `seed`: decides folds and initial weights.
     `kept`: where finished trainings are kept, and found after an interruption.
     `on_progress`: told after each training how many of them are `done`, of `total`.
     """

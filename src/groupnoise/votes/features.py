@@ -48,13 +48,9 @@ def row_features(
     """Return one vector per row, or None where the table has nothing to learn from.
 
     Of shape (n_rows, n_features): all that was named side by side; by default the numeric columns,
-    else a column of text.
-    `features`: numeric columns.
-    `text`: a column of text, or several joined by commas; read by TF-IDF.
-    `embedding`: one vector per row: a `.npy` file or an array.
-    `embed`: a sentence-transformers model on this disk, which reads the text in place of TF-IDF.
-    `taken`: columns that hold votes.
-    `report`: told of each guess.
+    else a column of text. `text`: a column of text, or several joined by commas; read by TF-IDF.
+    `embedding`: one vector per row: a `.npy` file or an array. `embed`: a sentence-transformers
+    model on this disk, which reads the text in place of TF-IDF. `taken`: columns that hold votes.
     """
     parts = []
     if embedding is not None:
@@ -177,7 +173,7 @@ def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int)
 
     Of shape (n_rows, n_found): nearest first. `features` (n_rows, n_features): the rows; those of
     one length, such as words and embeddings, are compared as they are. `has_votes`: which rows may
-    be named; at least two. `n_neighbours`: how many at most.
+    be named; at least two.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize

@@ -34,7 +34,6 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
     """Return one sentence per row that says where its label comes from.
 
     Such as `cat: ann, bob; dog: eve; rows like it: cat (0.91), nearest r7 (cat), r3 (cat)`.
-    `belief`: what was made of them.
     """
     votes, names = voted.votes, voted.votes.class_names
     by_row: list[dict[str, list[str]]] = [{} for _ in range(votes.n_rows)]

@@ -347,8 +347,7 @@ def item_blocks(gram: sparse.csr_array, size: int) -> list[IntArray]:
 def block_inputs(gram: sparse.csr_array, block: IntArray, n_neighbors: int) -> IntArray:
     """Return the items of a block and those clicked with them most, ascending.
 
-    `gram` (n_items, n_items): users who clicked both of two items. `n_neighbors`: the most further
-    items.
+    `gram` (n_items, n_items): users who clicked both of two items.
     """
     counts = np.asarray(gram[block].sum(axis=0)).ravel()
     counts[block] = -1.0

@@ -44,8 +44,8 @@ def example_clicks(items: ItemTable) -> list[ItemId]:
 def curl(address: str, clicks: list[ItemId], *, needs_token: bool) -> str:
     """Return a command that asks a service what follows a history, ready to be copied.
 
-    `address`: of the service, without a slash at its end. `clicks`: ids of items. `needs_token`:
-    whether to send the token that the shell knows as GROUPNOISE_TOKEN.
+    `address`: of the service, without a slash at its end. `needs_token`: whether to send the token
+    that the shell knows as GROUPNOISE_TOKEN.
     """
     body = json.dumps({"histories": [clicks], "top": 5}, ensure_ascii=False)
     words = [*_begun(needs_token), "-H", shlex.quote("Content-Type: application/json")]
@@ -68,7 +68,7 @@ def routes_page(
 ) -> str:
     """Return a page that lists the routes of a service; it needs its style sheet alone.
 
-    `schema`: the service in OpenAPI. `address`, `clicks`, `needs_token`: as in :func:`curl`.
+    `address`, `clicks`, `needs_token`: as in :func:`curl`.
     """
     examples = {
         ("post", "/v1/recall"): curl(address, clicks, needs_token=needs_token),

@@ -146,7 +146,7 @@ class StalledConnections:
     def close_stalled(self, connections: Iterable[Any], now: float) -> int:
         """Close what has stalled by the time `now`, and return how many that were.
 
-        `connections`: every open connection. `now`: a clock that only goes forward, in seconds.
+        `now`: a clock that only goes forward, in seconds.
         """
         waits = {}
         n_closed = 0
@@ -339,8 +339,8 @@ async def answer_what_is_open(
 ) -> None:
     """Stop accepting, and answer every connection until it is closed or stays silent.
 
-    `server`: the server that ends; every answer from now on ends its connection. `sockets`: what it
-    listens on. `is_shared`: other processes accept there and go on: what waits is left to them.
+    `server`: the server that ends; every answer from now on ends its connection. `is_shared`: other
+    processes accept there and go on: what waits is left to them.
     """
     state = server.server_state
     listening = list(sockets)

@@ -55,8 +55,7 @@ class ResultTable:
 def result_table(results: Sequence[TrialResult], upper_bounds: Sequence[str] = ()) -> ResultTable:
     """Arrange results as a table.
 
-    `results`: all of one data set. `upper_bounds`: methods that are shown the truth and so cannot
-    be the best.
+    `upper_bounds`: methods that are shown the truth and so cannot be the best.
     """
     methods = list(dict.fromkeys(result.method for result in results))
     metrics = list(dict.fromkeys(metric for result in results for metric in result.metrics))
@@ -134,8 +133,7 @@ def compare(
 ) -> list[Comparison]:
     """Compare a method with baselines on the trials that both have; those without any go.
 
-    `results`: all of one data set. `method`: the method to judge. `baselines`: the methods it is
-    judged against.
+    `baselines`: the methods it is judged against.
     """
     return [
         Comparison(baseline, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
@@ -160,10 +158,9 @@ def verdict(
 ) -> str:
     """Say how ours stands against the best baseline, with a paired test over the trials.
 
-    `results`: all of one data set under one criterion. `left_out`: rows that are no baselines:
-    other readings of ours, and upper bounds. `test_to_train`: size of the test part over that of
-    the training part, where trials are random splits of the same rows; 0 where they differ by
-    initial weights alone.
+    `left_out`: rows that are no baselines: other readings of ours, and upper bounds.
+    `test_to_train`: size of the test part over that of the training part, where trials are random
+    splits of the same rows; 0 where they differ by initial weights alone.
     """
     metric = main_metric(results)
     means = mean_values(results, metric)
@@ -233,8 +230,7 @@ def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> 
 def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
     """Return the share of the way from learning every object alike to knowing the truth.
 
-    For each row of `STARTS`, where ours lies between it (0) and the supervised row (1). `results`:
-    all of one data set under one criterion.
+    For each row of `STARTS`, where ours lies between it (0) and the supervised row (1).
     """
     means = mean_values(results, main_metric(results)) if results else {}
     if OURS not in means or SUPERVISED not in means:
@@ -274,7 +270,7 @@ def corrected_t_test(
 
     Result: with equal differences everywhere the interval is the mean alone. `differences`:
     differences of the two methods, one per split. `test_to_train`: size of the test part over the
-    size of the training part; 0 gives the plain t-test. `confidence`: level of the interval.
+    size of the training part; 0 gives the plain t-test.
 
     Examples
     --------
@@ -319,7 +315,7 @@ def signed_rank_tests(means: Mapping[str, Sequence[float]], method: str) -> dict
     """Compare one method with each other over data sets (Wilcoxon, adjusted by Holm).
 
     Result: adjusted; empty with fewer than `MIN_SETS` data sets. `means`: for each method its mean
-    figure on every data set, in the same order. `method`: the one that is compared.
+    figure on every data set, in the same order.
     """
     from scipy.stats import wilcoxon
 

@@ -73,7 +73,7 @@ class DemoSection:
 def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
     """Return the page of a demonstration as text.
 
-    `facts`: how it was run. `quick`: whether it was the small run, whose figures say little.
+    `quick`: whether it was the small run, whose figures say little.
     """
     settings = dict.fromkeys(result.setting for result in demo.results)
     return render_page(

@@ -126,8 +126,6 @@ def _n_distinct(n_draws: float, n_items: int) -> float:
 def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost:
     """Return what a training with sampled candidates costs.
 
-    `workers`: how many processes share it.
-
     Examples
     --------
     >>> size = TrainingSize(n_groups=10**9, n_items=10**8, dim=64)

@@ -120,11 +120,8 @@ class ShardedEmbedding(EmbeddingEncoder):
 class ShardedItemModel(MatchingModel):
     """f and g of items as row-sharded tables, with a row-sharded bias.
 
-    `n_items`: size of the catalogue.
-    `dim`: width of the vectors.
     `shared`: whether f and g share one table.
     `has_bias`: whether every item has a bias as a target.
-    `std`: standard deviation of the initial vectors.
     `generator`: decides the initial vectors; the same on every worker.
     """
 
