@@ -173,17 +173,18 @@ def _click_case(
     item = int(dataset.histories.objects[position])
     categories = getattr(dataset, "categories", None)
     clicks = range(max(first, position - CLICKS_BEFORE), min(stop, position + CLICKS_AFTER + 1))
+    clicked = dataset.histories.objects[clicks.start : clicks.stop].tolist()
     objects = [
         CaseObject(
-            name=_title(dataset, shown, int(dataset.histories.objects[click])),
+            name=shown.text(each) or str(dataset.item_ids[each]),
             responsibility=float(issues.objects["responsibility"][click]),
             noise=float(issues.objects["noise"][click]),
-            pictures=shown.pictures(int(dataset.histories.objects[click])),
+            pictures=shown.pictures(each),
             is_chosen=click == chosen,
             is_flagged=click == position and is_object,
             is_target=click == position and not is_object,
         )
-        for click in clicks
+        for click, each in zip(clicks, clicked, strict=True)
     ]
     return Case(
         kind=kind.name,
@@ -199,10 +200,6 @@ def _chosen_click(issues: GroupIssues, history: int, position: int, first: int) 
     """Return which click was chosen for the target at a position of a history."""
     group = int(np.searchsorted(issues.groups["source"], history)) + position - 1
     return int(first + position - issues.groups["size"][group] + issues.groups["chosen"][group])
-
-
-def _title(dataset: Any, shown: Attachments, item: int) -> str:
-    return shown.text(item) or str(dataset.item_ids[item])
 
 
 def _nearby(positions: Any, chosen: int) -> Any:

@@ -161,7 +161,7 @@ def export(
         fitted.export,
         titles=titles,
         categories=categories,
-        card=_read_card(card),
+        card={} if card is None else _read_object(card),
         n_neighbours=neighbours,
     )
     if to is not None:
@@ -273,10 +273,6 @@ def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any)
         items[begin:end].tolist()
         for begin, end in zip(read.offsets[:-1], read.offsets[1:], strict=True)
     ]
-
-
-def _read_card(path: Path | None) -> dict[str, Any]:
-    return {} if path is None else _read_object(path)
 
 
 def _read_evaluation(path: Path, model: Path) -> dict[str, Any]:

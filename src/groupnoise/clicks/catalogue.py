@@ -108,8 +108,9 @@ class Catalogue:
         if requested.size == 0:
             return np.zeros(requested.shape, dtype=np.int64)
         if requested.dtype.kind != self.ids.dtype.kind:
+            kind = "whole numbers" if self.ids.dtype.kind == "i" else "strings"
             raise DataError(
-                f"item ids are {_kind_name(self.ids)} in this catalogue, but "
+                f"item ids are {kind} in this catalogue, but "
                 f"{requested.flat[0].item()!r} was given; convert it first."
             )
         position = np.minimum(np.searchsorted(self._sorted, requested), len(self) - 1)
@@ -391,7 +392,3 @@ def _decoded(text: bytes, offsets: list[int]) -> list[str]:
         return [text[a:b].decode("utf-8") for a, b in pairwise(offsets)]
     except UnicodeDecodeError:
         raise ModelFileError("the stored item ids are not text in UTF-8.") from None
-
-
-def _kind_name(ids: NDArray[Any]) -> str:
-    return "whole numbers" if ids.dtype.kind == "i" else "strings"

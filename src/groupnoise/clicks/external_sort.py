@@ -188,7 +188,8 @@ def write_runs(
             frame.write_ipc(run_path(building, len(state.run_rows)), compression="uncompressed")
             state.run_rows.append(frame.height)
             if frame["user"].dtype == pl.String:
-                state.user_width = max(state.user_width, _longest(frame["user"]))
+                longest = int(frame["user"].str.len_chars().to_numpy().max())
+                state.user_width = max(state.user_width, longest)
         state.n_blocks += 1
         state.n_read += len(table)
         state.n_below_rating += rows.n_below_rating
@@ -220,10 +221,6 @@ def _as_run(rows: ClickRows, plan: LogPlan) -> pl.DataFrame:
     if rows.timestamps is not None:
         columns["time"] = rows.timestamps
     return pl.DataFrame(columns).sort("user", maintain_order=True)
-
-
-def _longest(users: pl.Series) -> int:
-    return int(users.str.len_chars().to_numpy().max())
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,8 @@ def known_queries(fitted: Any, dataset: ClickDataset, queries: Queries) -> Known
     # Every item is looked up once, however often it was clicked.
     index_of = fitted.catalogue_.indices_of(fitted.catalogue_.as_read(dataset.item_ids))
     targets = index_of[np.asarray(queries.groups.targets)]
-    sizes = _n_known(index_of, queries.groups)
+    is_known = index_of[np.asarray(queries.groups.objects)] >= 0
+    sizes = np.add.reduceat(is_known, queries.groups.offsets[:-1], dtype=np.int64)
     rows = np.flatnonzero((targets >= 0) & (sizes > 0))
     counts = {
         "groups": len(queries),
@@ -286,12 +287,6 @@ def known_queries(fitted: Any, dataset: ClickDataset, queries: Queries) -> Known
     is_whole = queries.seen is queries.groups
     seen = groups if is_whole else _only_known(index_of, queries.seen.subset(rows), None)
     return KnownQueries(groups, seen, rows, targets, counts)
-
-
-def _n_known(index_of: IntArray, groups: Groups) -> IntArray:
-    known = index_of[np.asarray(groups.objects)] >= 0
-    sizes: IntArray = np.add.reduceat(known, groups.offsets[:-1], dtype=np.int64)
-    return sizes
 
 
 def _only_known(index_of: IntArray, groups: Groups, targets: IntArray | None) -> Groups:

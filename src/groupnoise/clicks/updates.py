@@ -107,7 +107,7 @@ class UpdatableRecommender(WindowTraining):
         catalogue = _grown(self.catalogue_, rows)
         indexed = catalogue.index(rows)
         training = Groups(indexed.items, indexed.offsets)
-        is_new = _is_new(training, n_known)
+        is_new = training.position_of_object >= np.repeat(n_known, training.sizes)
         is_whole = training.n_objects - is_new.sum() >= WHOLE_SHARE * self.popularity_.sum() > 0
         earlier = np.pad(decay * self.popularity_, (0, len(catalogue) - self.n_items_))
         popularity = earlier + count_ids(training.objects[is_new], len(catalogue))
@@ -333,8 +333,3 @@ def _grown(catalogue: Catalogue, rows: list[Any]) -> Catalogue:
             f"{new[0].item()!r}; are they of the same shop?"
         )
     return Catalogue([*catalogue.ids.tolist(), *new.tolist()])
-
-
-def _is_new(training: Groups, n_known: IntArray) -> BoolArray:
-    """Tell of every click whether it comes after those that were learned before."""
-    return np.asarray(training.position_of_object >= np.repeat(n_known, training.sizes))

@@ -100,7 +100,8 @@ class LinearEncoder(nn.Module):
 
     def __init__(self, n_features: int, dim: int, *, generator: torch.Generator) -> None:
         super().__init__()
-        self.weight = nn.Parameter(_scaled_normal(dim, n_features, generator))
+        # Variance 2 / n_features keeps the scale of activations through ReLU layers.
+        self.weight = nn.Parameter(_normal(dim, n_features, (2.0 / n_features) ** 0.5, generator))
         self.bias = nn.Parameter(torch.zeros(dim))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -275,11 +276,6 @@ class FrozenEncoder(nn.Module):
         with torch.no_grad():
             vectors: Tensor = self.encoder(inputs)
         return vectors
-
-
-def _scaled_normal(fan_out: int, fan_in: int, generator: torch.Generator) -> Tensor:
-    # Variance 2 / fan_in keeps the scale of activations through ReLU layers.
-    return _normal(fan_out, fan_in, (2.0 / fan_in) ** 0.5, generator)
 
 
 def _normal(n_rows: int, n_columns: int, std: float, generator: torch.Generator) -> Tensor:

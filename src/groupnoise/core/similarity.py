@@ -119,12 +119,8 @@ class NegativeKL(Similarity):
         """Return the log of the mixed probabilities."""
         mixed = weights @ features.exp()
         # An all-masked row mixes to zero; the smallest normal number keeps its log finite.
-        return mixed.clamp_min(_tiny(mixed)).log()
+        return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
         """Return -KL(context || features) position by position."""
         return self.scale * (context.exp() * (features - context)).sum(-1)
-
-
-def _tiny(values: Tensor) -> float:
-    return torch.finfo(values.dtype).tiny

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from groupnoise.core.words import counted
+
 CGROUP = Path("/sys/fs/cgroup")
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 """Idle threads sleep. Spinning ones starve each other as soon as a core has other work: a step of
@@ -89,7 +91,9 @@ def configure_threads() -> ThreadChoice:
     asked = not _is_chosen_here and given.isdigit() and int(given) > 0
     _is_chosen_here = not asked
     threads = int(given) if asked else available_cores()
-    source = f"OMP_NUM_THREADS={given}" if asked else f"{_cores(threads)} available to this process"
+    source = f"{counted(threads, 'cores')} available to this process"
+    if asked:
+        source = f"OMP_NUM_THREADS={given}"
     if "torch" in sys.modules:
         import torch
 
@@ -165,10 +169,6 @@ _is_chosen_here = False
 def _is_passive() -> bool:
     policy = os.environ.get("OMP_WAIT_POLICY", "").upper()
     return policy == "PASSIVE" or os.environ.get("GOMP_SPINCOUNT") == "0"
-
-
-def _cores(count: int) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
 
 
 @dataclass

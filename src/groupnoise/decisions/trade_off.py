@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, blocks
+from groupnoise.core.class_metrics import labels_as_names
 from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
 from groupnoise.decisions.portfolio import is_auto
@@ -176,7 +177,7 @@ class CandidateTrials:
         columns, weights = _columns_learned(self.candidates[kept], self.classes), None
         if self.weights is not None:
             weights = np.asarray(self.weights)[np.ix_(kept, columns)]
-        candidates = _as_sets(self.candidates[kept], self.classes)
+        candidates = labels_as_names(self.candidates[kept], self.classes)
         trial.fit(self.rows[kept], candidates, candidate_weights=weights)
         return candidate_criteria(trial, self.rows[held], self.candidates[np.ix_(held, columns)])
 
@@ -213,11 +214,6 @@ def _hold_out_rows(indicator: BoolArray, generator: np.random.Generator) -> IntA
     return held[~indicator[held][:, n_left == 0].any(axis=1)]
 
 
-def _as_sets(indicator: BoolArray, classes: Any) -> list[list[Any]]:
-    """Return the labels of each row, so that a trial reads them under their own names."""
-    return [classes[row].tolist() for row in indicator]
-
-
 def _columns_learned(indicator: BoolArray, classes: Any) -> IntArray:
     """Return the columns of the labels that occur, in the order a trial sorts them."""
     occurring = np.flatnonzero(indicator.any(axis=0))
@@ -248,8 +244,9 @@ def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> Group
     (n_rows, n_classes): their candidate labels, in the order of the model's classes.
     """
     chances = model.predict_proba(X)
+    of_candidates = np.where(candidates, chances, 0.0).sum(axis=1)
     return GroupCriteria(
-        _mean_log(np.where(candidates, chances, 0.0).sum(axis=1)),
+        float(np.mean(np.log(np.maximum(of_candidates, MIN_CHANCE)))),
         covering_rate(candidates, chances.argmax(axis=1)),
         approximated_accuracy(candidates, chances),
     )
@@ -286,7 +283,3 @@ def _log_sums(scores: FloatArray) -> FloatArray:
     return np.concatenate(
         [logsumexp(part.astype(np.float64), axis=1) for _, part in blocks(scores)]
     )
-
-
-def _mean_log(chances: FloatArray) -> float:
-    return float(np.mean(np.log(np.maximum(chances, MIN_CHANCE))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,11 +83,12 @@ def _related(clicks: ClickDataset, items: IntArray, answers: IntArray) -> np.nda
     if clicks.categories is None:
         return np.zeros(answers.shape, dtype=bool)
     kinds = [set(text.split(", ")) - {""} for text in clicks.categories]
-    return np.array([_shared(kinds, item, row) for item, row in zip(items, answers, strict=True)])
-
-
-def _shared(kinds: Sequence[set[str]], item: int, answers: Sequence[int]) -> list[bool]:
-    return [bool(kinds[item] & kinds[answer]) for answer in answers]
+    return np.array(
+        [
+            [bool(kinds[item] & kinds[answer]) for answer in row]
+            for item, row in zip(items, answers, strict=True)
+        ]
+    )
 
 
 @dataclass(frozen=True)

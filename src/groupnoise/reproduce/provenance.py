@@ -42,7 +42,9 @@ class RunFacts:
     seconds: float
     day: str = field(default_factory=lambda: date.today().isoformat())
     versions: dict[str, str] = field(default_factory=lambda: versions_in_use())
-    machine: str = field(default_factory=lambda: _machine())
+    machine: str = field(
+        default_factory=lambda: f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    )
 
 
 def spell_command(arguments: Sequence[str]) -> str:
@@ -60,10 +62,6 @@ def versions_in_use() -> dict[str, str]:
     """Return the version of Python and of each package that can change a figure."""
     found = {package: importlib.metadata.version(package) for package in PACKAGES}
     return {"python": platform.python_version(), **found}
-
-
-def _machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
 @functools.cache

@@ -218,8 +218,9 @@ class Votes:
                 repeated.append((row, annotator))
         if repeated and report is not None:
             row, annotator = repeated[0]
+            were = "vote was" if len(repeated) == 1 else "votes were"
             report(
-                f"{_counted(len(repeated), 'vote was', 'votes were')} given more than once alike "
+                f"{len(repeated)} {were} given more than once alike "
                 f"and counted once, the first by {annotator!r} at {where(row, annotator)}"
             )
         names = list(class_names) if class_names is not None else _sorted_labels(said.values())
@@ -312,21 +313,13 @@ def _sorted_labels(votes: Iterable[tuple[Mapping[str, float], float | None]]) ->
     named = {label for weights, _ in votes for label in weights}
     if not named:
         raise DataError("there is no vote at all, so there is nothing to learn from.")
-    is_number = all(_is_whole(label) for label in named)
+    is_number = all(label.lstrip("-").isdecimal() for label in named)
     return sorted(named, key=int if is_number else str)
-
-
-def _is_whole(label: str) -> bool:
-    return label.lstrip("-").isdecimal()
 
 
 def _listed(weights: Mapping[str, float], confidence: float | None) -> str:
     labels = ", ".join(repr(label) for label in weights)
     return labels if confidence is None else f"{labels} with confidence {confidence:g}"
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 def krippendorff_alpha(votes: Votes) -> float:

@@ -101,15 +101,19 @@ class CountingRecommender(ItemToItemBaseline):
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_popularity()
-        n_items = self.n_items_
-        values = stored_array(arrays, "values", types=FLOATS, shape=(None,))
-        columns = stored_array(arrays, "columns", types=INTEGERS, shape=values.shape)
-        offsets = stored_array(arrays, "offsets", types=INTEGERS, shape=(n_items + 1,))
-        # scipy looks nothing of this up, and would follow it out of its own memory.
-        check_positions("columns", columns, n_items)
-        check_offsets("offsets", offsets, len(columns))
-        check_numbers("values", values)
-        self.similarity_ = sparse.csr_array((values, columns, offsets), shape=(n_items, n_items))
+        self.similarity_ = stored_table(arrays, self.n_items_)
+
+
+def stored_table(arrays: Mapping[str, NDArray[Any]], n_items: int) -> sparse.csr_array:
+    """Return a sparse table of items by items from arrays of a file that may hold anything."""
+    values = stored_array(arrays, "values", types=FLOATS, shape=(None,))
+    columns = stored_array(arrays, "columns", types=INTEGERS, shape=values.shape)
+    offsets = stored_array(arrays, "offsets", types=INTEGERS, shape=(n_items + 1,))
+    # scipy looks nothing of this up, and would follow it out of its own memory.
+    check_positions("columns", columns, n_items)
+    check_offsets("offsets", offsets, len(columns))
+    check_numbers("values", values)
+    return sparse.csr_array((values, columns, offsets), shape=(n_items, n_items))
 
 
 def item_counts(groups: Groups, n_items: int) -> sparse.csr_array:

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
-from groupnoise.clicks.baselines.counting import baskets, item_counts
+from groupnoise.clicks.baselines.counting import baskets, item_counts, stored_table
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError
 from groupnoise.io.array_folder import (
     FLOATS,
     INTEGERS,
@@ -322,15 +321,7 @@ class BlockEASERecommender(ItemToItemBaseline):
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_popularity()
-        values = stored_array(arrays, "values", types=FLOATS, shape=(None,))
-        columns = stored_array(arrays, "columns", types=INTEGERS, shape=(len(values),))
-        offsets = stored_array(arrays, "offsets", types=INTEGERS, shape=(self.n_items_ + 1,))
-        check_numbers("values", values)
-        check_positions("columns", columns, self.n_items_)
-        if offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
-            raise DataError("offsets do not divide the weights into rows.")
-        shape = (self.n_items_, self.n_items_)
-        self.weights_ = sparse.csr_array((values, columns, offsets), shape=shape)
+        self.weights_ = stored_table(arrays, self.n_items_)
 
 
 def item_blocks(gram: sparse.csr_array, size: int) -> list[IntArray]:
