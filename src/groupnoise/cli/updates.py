@@ -31,8 +31,6 @@ def go_on(
 
     `output`: model folder to write, which may be `model` itself.
     `options`: how both logs are read.
-    `model`: the model to go on from.
-    `old`: the log that was learned before.
     `decay`: multiplies earlier counts.
     `forget_items`: items to drop, one in each line.
     `validation`: share of the histories of `data` whose last click is held out.

@@ -77,7 +77,7 @@ def chosen_strength(
     """Return for how many clicks features are to count, by held-out clicks.
 
     0 where borrowing is not ahead beyond chance: then no item that was clicked is moved. `trial`:
-    learned without the held-out clicks. `generator`: decides which items choose the ridge.
+    learned without the held-out clicks.
     """
     clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
     positions = positions_of(catalogue, rows)
@@ -128,7 +128,6 @@ def placed_by_features(
     `rows`: described items, all of them in the catalogue.
     `vectors`: trained, of the first items of the catalogue.
     `clicks`: how often each item of the catalogue was clicked.
-    `generator`: decides which items choose the ridge.
     `strength`: clicks that features count for beside an item's own.
     `ask`: maps positions of held-out items to what came before clicks on them.
     `stand`: judges how far back items without a click are to stand.

@@ -33,7 +33,7 @@ def evaluate_histories(
     """Rank the last click of each history, by what was clicked before it, beside popularity.
 
     `dataset`: histories; those of one click have nothing before it and are passed over. `rows`: the
-    histories to score; all by default. `seed`: decides the negatives of the sampled protocol.
+    histories to score; all by default.
     """
     queries = last_queries(dataset.histories, rows)
     if queries is None:

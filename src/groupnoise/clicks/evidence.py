@@ -279,8 +279,8 @@ def hold_out_last(
 ) -> HeldOut | None:
     """Hold out the last click of some histories of at least three.
 
-    Result: None where fewer than 20 histories have three clicks. `generator`: decides whose clicks
-    are held out. `max_users`: the most clicks to hold out.
+    Result: None where fewer than 20 histories have three clicks. `max_users`: the most clicks to
+    hold out.
     """
     eligible = np.flatnonzero(histories.sizes >= 3)
     if len(eligible) < MIN_HELD_OUT:

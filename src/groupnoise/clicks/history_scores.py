@@ -44,9 +44,8 @@ def rule_of(
 ) -> ScoringRule:
     """Return the rule that weighs clicks as an objective does.
 
-    `objective`: what the model was trained with. `scope` (one of "group", "last"): what an answer
-    is made from. `window_size`: how many clicks make a group. `popularity`: how often each item was
-    clicked; decides the negatives of a contrastive weighting.
+    `scope` (one of "group", "last"): what an answer is made from. `popularity`: how often each item
+    was clicked; decides the negatives of a contrastive weighting.
     """
     weighting = objective.weighting
     named: dict[str, Any] = {"weighting": None}
@@ -89,8 +88,7 @@ def objective_of_answers(
 ) -> GroupObjective:
     """Return an objective whose weights do not depend on who else is in the batch.
 
-    `objective`: what the model was trained with. `rule`: names the negatives of a contrastive
-    weighting.
+    `rule`: names the negatives of a contrastive weighting.
     """
     if not isinstance(objective.weighting, ContrastiveWeighting):
         return objective

@@ -105,8 +105,7 @@ def following(
 ) -> LinearEvidence:
     """Return the regression of every next click on the clicks before it, faded by distance.
 
-    `generator`: decides where the search for eigenvectors begins. `rank`: how many eigenvectors to
-    keep; of more than 20 000 items at most 512.
+    `rank`: how many eigenvectors to keep; of more than 20 000 items at most 512.
     """
     clicks = np.asarray(histories.objects, dtype=np.int64)
     owner = histories.group_of_object

@@ -46,8 +46,7 @@ def rank_by_slices(
 ) -> SlicedRanks:
     """Count the items above, and level with, the target of each row.
 
-    `targets`: the item to rank in each row. `excluded`: (rows, items) that are no candidates; the
-    target of each row among them.
+    `excluded`: (rows, items) that are no candidates; the target of each row among them.
     """
     n_rows = len(targets)
     parts = [slice(first, min(first + SLICE, n_items)) for first in range(0, n_items, SLICE)]
@@ -134,8 +133,8 @@ def draw_negatives(
 ) -> IntArray:
     """Draw distinct items of each row's complement.
 
-    Of shape (n_rows, n_negatives). `excluded`: what may not be drawn. `n_negatives`: how many to
-    draw for each row. Raises DataError if a row leaves too few items.
+    Of shape (n_rows, n_negatives). `excluded`: what may not be drawn. Raises DataError if a row
+    leaves too few items.
     """
     n_rows = len(excluded.offsets) - 1
     n_excluded = np.diff(excluded.offsets)

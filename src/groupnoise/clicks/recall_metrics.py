@@ -111,8 +111,7 @@ def bucket_names(popularity_part: IntArray, n_context: IntArray) -> dict[str, In
     """Return the rows of each bucket of target popularity and of history length.
 
     Buckets without a row are left out. `popularity_part`: the part of each target, as
-    `popularity_parts` numbers them; -1 for an unknown one. `n_context`: how many clicks came before
-    each target.
+    `popularity_parts` numbers them; -1 for an unknown one.
     """
     found: dict[str, IntArray] = {}
     for number, name in enumerate(POPULARITY_PARTS):

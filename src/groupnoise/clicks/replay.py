@@ -91,9 +91,8 @@ def read_impressions(
 
     `source`: as :func:`~groupnoise.clicks.read_clicks` takes it. `user`, `item`, `propensity`,
     `clicked`: columns; guessed by name if not given. `targets`: columns with the chance that other
-    policies give the row. `report`: told of each guess. `table_options`: passed to `read_table`:
-    `format`, `separator`, `header`, `decimal`, `sheet`. Raises DataError if a propensity is not
-    above 0 and at most 1, or a click not 0 or 1.
+    policies give the row. `table_options`: passed to `read_table`: `format`, `separator`, `header`.
+    Raises DataError if a propensity is not above 0 and at most 1, or a click not 0 or 1.
     """
     guesses = Guesses(report)
     table = read_table(source, report=guesses, **table_options)
@@ -125,7 +124,7 @@ def read_impressions(
 def logged_by_version(impressions: Impressions, *, seed: int = 0) -> dict[str, Interval]:
     """Return the click-through of each version that showed something, with 95 % intervals.
 
-    Empty where the log does not say versions. `seed`: decides the draws of users for the intervals.
+    Empty where the log does not say versions.
     """
     found: dict[str, Interval] = {}
     if impressions.versions is None:
@@ -156,10 +155,9 @@ def replay_policy(
         \text{IPS} = \frac{1}{n} \sum_i w_i c_i, \qquad
         \text{SNIPS} = \frac{\sum_i w_i c_i}{\sum_i w_i}.
 
-    `target`: the chance that the policy would have shown the item of each row. `name`: what to call
-    the policy. `clip`: the largest weight a row may have: less variance, but a bias towards the
-    log. `seed`: decides the draws of users for the intervals. Raises DataError if the log shows
-    nothing that the policy would.
+    `target`: the chance that the policy would have shown the item of each row. `clip`: the largest
+    weight a row may have: less variance, but a bias towards the log. Raises DataError if the log
+    shows nothing that the policy would.
 
     Examples
     --------
@@ -203,8 +201,8 @@ def chances_of_model(
 ) -> FloatArray:
     """Return the chance that a recommender shows each logged item: one of its best, drawn evenly.
 
-    `fitted`: ours or a baseline. `histories`: what each user had clicked before; a user without
-    history is answered by popularity. `top`: how many items a user may be shown.
+    `histories`: what each user had clicked before; a user without history is answered by
+    popularity. `top`: how many items a user may be shown.
     """
     check_count("top", top)
     users, row_user = np.unique(impressions.users, return_inverse=True)

@@ -287,7 +287,7 @@ class ScoringRule:
     def blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
         """Yield the dimensions, position weights and exponent of each block.
 
-        Of rules that normalise histories. `dim`: how many dimensions the vectors have.
+        Of rules that normalise histories.
         """
         if sum(self.block_widths) != dim:
             raise ParameterError(

@@ -71,7 +71,6 @@ def spectral_start(
 
     `windows`: clicked items in time order, each group with the next click as target. `dim`: width
     of the vectors. `rate`: how fast a pair counts less with each click between its two.
-    `generator`: decides where the search for eigenvectors begins.
     """
     together = clicked_together(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING

@@ -210,9 +210,9 @@ def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> Slid
     """Tie every object of a history to the objects before it, at most `size` of them.
 
     Result: `(groups, histories, positions)`. `histories`: integer ids in time order, one group per
-    history; targets are not looked at. `size`: the most objects a window holds. `min_size`: the
-    fewest; targets with fewer objects before them give no window, so `min_size=size` keeps full
-    windows alone. Raises DataError if no history is long enough to give a window.
+    history; targets are not looked at. `min_size`: the fewest; targets with fewer objects before
+    them give no window, so `min_size=size` keeps full windows alone. Raises DataError if no history
+    is long enough to give a window.
 
     Examples
     --------

@@ -104,8 +104,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
 def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
     """Return `values` as a finite float matrix, one row per object.
 
-    `name`: what to call the array in an error. `values`: of shape (n_rows, n_features). `width`:
-    the number of features a fitted model expects.
+    `values`: of shape (n_rows, n_features).
     """
     if hasattr(values, "tocsr"):
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")

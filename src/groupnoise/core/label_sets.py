@@ -29,10 +29,10 @@ def read_label_sets(
     Returns `indicator` (n_rows, n_classes): True where a row holds a class; `classes`: the label
     each column stands for. `values`: a 0/1 matrix (array, data frame or scipy sparse) of shape
     (n_rows, n_classes); a sequence of sets, lists or tuples of labels; or plain labels, each a set
-    of one. Nested lists are read as lists of labels: give a matrix as an array. `name`: what to
-    call the input in an error. Without them they are the labels seen, sorted, or the column names
-    of a data frame, or the column numbers of a matrix. Columns of a data frame are put in their
-    order by name; numbers from 0 are no names, and stay as they come.
+    of one. Nested lists are read as lists of labels: give a matrix as an array. Without them they
+    are the labels seen, sorted, or the column names of a data frame, or the column numbers of a
+    matrix. Columns of a data frame are put in their order by name; numbers from 0 are no names, and
+    stay as they come.
     """
     if values is None:
         raise DataError(

@@ -50,8 +50,7 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
 
     It needs no true label, so it can choose among models where none is known.
 
-    `candidates` (n_rows, n_classes): the candidate labels of each row. `predicted`: the predicted
-    class index of each row.
+    `candidates` (n_rows, n_classes): the candidate labels of each row.
 
     Examples
     --------
@@ -228,9 +227,8 @@ class ReliabilityBins(NamedTuple):
 def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) -> ReliabilityBins:
     """Return how often predictions came true beside how often they claimed to.
 
-    `truth`: the true class of each row. `probabilities` (n_rows, n_classes): predicted class
-    probabilities; the first of equal largest ones is the prediction. `n_bins`: bins of equal width
-    over [0, 1].
+    `probabilities` (n_rows, n_classes): predicted class probabilities; the first of equal largest
+    ones is the prediction. `n_bins`: bins of equal width over [0, 1].
 
     Examples
     --------

@@ -98,7 +98,7 @@ def plain(value: Any) -> Any:
 def is_auto(value: Any) -> bool:
     """Tell whether a parameter is left to `fit`.
 
-    True for the word "auto" and nothing else. `value`: the parameter as the user gave it.
+    True for the word "auto" and nothing else.
     """
     return isinstance(value, str) and value == AUTO
 

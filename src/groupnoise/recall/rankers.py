@@ -253,8 +253,8 @@ def neighbours_from_scores(
     """Return the best next items of every item as compressed rows (indptr, indices, scores).
 
     `scores_of`: maps item positions, shape (n,), to the score of every item after each, (n,
-    n_items). `top`: how many neighbours to keep per item. Scores of zero or less are neighbours in
-    name only and are dropped, unless that leaves an item without any.
+    n_items). Scores of zero or less are neighbours in name only and are dropped, unless that leaves
+    an item without any.
 
     Examples
     --------

@@ -302,10 +302,9 @@ def compare_under_protocol(
 ) -> ProtocolComparison:
     """Fit all methods on what a protocol leaves and measure them on what it asks for.
 
-    Result: best first. `setting`: that of click logs; others have no protocols. `n_splits`: how
-    many seeds each method is fitted under. `budget`: seconds after which no further fit begins,
-    except the first. None sets none. `on_fit`: called with the method, the number of the seed, and
-    the main figure, None after a failure.
+    Result: best first. `setting`: that of click logs; others have no protocols. `budget`: seconds
+    after which no further fit begins, except the first. None sets none. `on_fit`: called with the
+    method, the number of the seed, and the main figure, None after a failure.
     """
     split = setting.divide(dataset, protocol)
 

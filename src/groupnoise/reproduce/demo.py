@@ -199,7 +199,7 @@ def run_demo(
     """Train every method of every task under every seed.
 
     `seeds`: a seed decides data, initial weights and order of batches. `n_jobs`: how many
-    processes; see :func:`run_jobs`. `on_result`: called after each method of each trial.
+    processes; see :func:`run_jobs`.
     """
 
     def tell(outcome: DemoOutcome) -> None:

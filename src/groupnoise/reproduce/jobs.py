@@ -143,8 +143,7 @@ def make_trial(
 ) -> DataTrial:
     """Cut a data set by the protocol of a recipe.
 
-    `recipe`: whose protocol to follow. `name`: what to call the data in tables. `quick`: take a
-    small piece of large data.
+    `recipe`: whose protocol to follow. `quick`: take a small piece of large data.
     """
     return _MAKERS[recipe.setting](recipe, name, data, seed, quick)
 

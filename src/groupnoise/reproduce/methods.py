@@ -211,9 +211,8 @@ def choose_method(
     """Compare ours with the baselines of a setting and take the one that held-out groups prefer.
 
     Result: a baseline only where it is ahead of ours by more than a standard error over the splits.
-    `training`: what the method taken will be trained on. `budget`: seconds after which no further
-    fit begins. None sets none. `on_fit`: called with the method, the number of the split, and the
-    main figure, None after a failure.
+    `training`: what the method taken will be trained on. None sets none. `on_fit`: called with the
+    method, the number of the split, and the main figure, None after a failure.
     """
     from groupnoise.reproduce.compare import compare_methods
 

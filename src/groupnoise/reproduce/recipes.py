@@ -147,8 +147,8 @@ class Recipe:
     def method(self, name: str, dataset: str, *, quick: bool = False) -> Method:
         """Return a row's method with its grid for one data set.
 
-        `name`: a key of `rows`. `dataset`: the data set it will be run on. `quick`: take the first
-        value of every list and few epochs: does it run?
+        `name`: a key of `rows`. `quick`: take the first value of every list and few epochs: does it
+        run?
         """
         row = self.rows[name]
         entry = find_method(row.method, self.setting)

@@ -53,10 +53,8 @@ def train_network(
     """Minimise a loss epoch by epoch; leave the network at its best epoch, in evaluation mode.
 
     Result: one record per epoch: epoch, loss, seconds, and validation if there is one.
-    `optimizer`: over the parameters of the network.
     `losses`: called once per epoch; yields the mean loss of each batch, a scalar that leads back to
         the network, and how much it counts in the loss that is told.
-    `patience`: epochs without a better validation before stopping.
     `validate`: returns a figure to maximise, of the network in evaluation mode; the earliest of
         several best epochs is restored. Without it the last epoch counts as the best.
     """

@@ -231,7 +231,7 @@ class ErrorAnswer(Described):
 def checked_request(values: Any, limits: Limits) -> RecallRequest:
     """Return the request that the JSON of a body makes, or refuse it.
 
-    `values`: what JSON held; see `RecallRequest`. `limits`: the most a request may ask for.
+    `values`: what JSON held; see `RecallRequest`.
     """
     if isinstance(values, dict):
         _check_sizes(values, limits)

@@ -131,10 +131,7 @@ class Comparison:
 def compare(
     results: Sequence[TrialResult], method: str, baselines: Sequence[str], metric: str
 ) -> list[Comparison]:
-    """Compare a method with baselines on the trials that both have; those without any go.
-
-    `baselines`: the methods it is judged against.
-    """
+    """Compare a method with baselines on the trials that both have; those without any go."""
     return [
         Comparison(baseline, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
         for baseline in baselines
@@ -192,7 +189,7 @@ def mean_ranks(
 
     Only methods that were run on all data sets are ranked; equal means share their rank.
 
-    `results`: of several data sets under one criterion. `left_out`: rows that are not ranked.
+    `left_out`: rows that are not ranked.
     """
     from scipy.stats import rankdata
 
@@ -214,8 +211,8 @@ def mean_ranks(
 def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> dict[str, float]:
     """Return how sure it is that ours differs from each baseline over the data sets.
 
-    p-values of signed-rank tests, adjusted by Holm; none with too few data sets. `results`: of
-    several data sets under one criterion. `left_out`: rows that are not compared.
+    p-values of signed-rank tests, adjusted by Holm; none with too few data sets. `left_out`: rows
+    that are not compared.
     """
     by_method: dict[str, list[float]] = {}
     datasets = list(dict.fromkeys(result.dataset for result in results))

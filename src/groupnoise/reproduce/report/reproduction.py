@@ -115,10 +115,7 @@ def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> 
 
 
 def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
-    """Write `report.html` and `report.md`, and return their paths.
-
-    `outcome`: what came out of a plan.
-    """
+    """Write `report.html` and `report.md`, and return their paths."""
     plan, sections, ranks = outcome.plan, make_sections(outcome), _ranks(outcome)
     pictures = {c: rank_picture(table) for c, table in rank_tables(outcome).items()}
     tests = {
