@@ -17,7 +17,7 @@ from groupnoise.recall.options import RecallOptions
 
 
 def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
-    """Write an artifact as a folder that `mlflow.pyfunc.load_model` and `mlflow models serve` open."""
+    """Write an artifact as a folder that MLflow loads (`mlflow.pyfunc.load_model`) and serves."""
     pyfunc = require("mlflow.pyfunc", extra="mlflow")
     version = open_artifact(artifact, memory_map=False).version
     with replaced_folder(Path(folder), marked_by=ABOUT) as place:
