@@ -178,7 +178,6 @@ class EvidenceLearner:
         histories: Groups,
         parameters: Mapping[str, Any],
         *,
-        share: float = 1.0,
         validate: Any = None,
         on_epoch: ProgressCallback | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
@@ -198,7 +197,7 @@ class EvidenceLearner:
                 parameters,
                 encoder,
                 again,
-                share,
+                1.0,
                 validate,
                 also_saying(on_epoch, **more),
                 moments,

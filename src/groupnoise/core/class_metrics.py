@@ -184,8 +184,9 @@ def _presence_loss(present: BoolArray, claims: FloatArray) -> FloatArray:
     return result
 
 
-def _presence_error(present: BoolArray, claims: FloatArray, n_bins: int = 15) -> float:
+def _presence_error(present: BoolArray, claims: FloatArray) -> float:
     """Return how far claims that a label is present lie from how often it is."""
+    n_bins = 15
     bins = np.minimum((claims * n_bins).astype(np.int64), n_bins - 1)
     gap = np.bincount(bins, claims, n_bins) - np.bincount(bins, present, n_bins)
     return float(np.abs(gap).sum() / len(claims))

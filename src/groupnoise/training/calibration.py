@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.scaling import Scaler, column_state, restore_columns
@@ -354,7 +354,6 @@ def choose_questions(
     n: int = 10,
     *,
     strategy: str = "change",
-    random_state: RandomState = 0,
 ) -> IntArray:
     """Return the rows to ask about, the first first.
 
@@ -363,7 +362,7 @@ def choose_questions(
     `strategy`: "change": an answer is expected to change the belief by sum p (1 - p), and that of
     other rows in proportion as they are alike in features and in the labels in question; what an
     answer has settled is not counted again. "margin": the least difference between the two
-    likeliest labels. "random": whichever. `random_state`: draws the rows of "random".
+    likeliest labels. "random": whichever, the same ones every time.
     """
     check_count("n", n)
     check_choice("strategy", strategy, STRATEGIES)
@@ -372,7 +371,7 @@ def choose_questions(
     if not len(open_rows):
         return np.empty(0, dtype=np.int64)
     if strategy == "random":
-        drawn = generator_from(random_state).permutation(open_rows)[:n]
+        drawn = np.random.default_rng(0).permutation(open_rows)[:n]
         return np.asarray(drawn, dtype=np.int64)
     if strategy == "margin":
         top = np.sort(belief[open_rows], axis=1)[:, -2:]

@@ -197,13 +197,12 @@ class ServiceMetrics:
 
     To count costs a request a few additions: the families of the Prometheus client are made when
     someone reads them.
-
-    `n_in_flight`: returns how many requests are being answered.
     """
 
-    def __init__(self, n_in_flight: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self) -> None:
         self.tally = RequestCounts()
-        self.n_in_flight = n_in_flight
+        self.n_in_flight: Callable[[], int] = lambda: 0
+        """Returns how many requests are being answered; whoever lets them in says so."""
         self._models: dict[str, RecallModel] = {}
 
     def observe_request(self, route: str, status: int, seconds: float, version: str = "") -> None:
