@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataName, DataOptions, Quiet, Seed, counted_bars, reads_data
+from groupnoise.cli.options import (
+    DataName,
+    DataOptions,
+    Quiet,
+    Seed,
+    counted_bars,
+    reads_data,
+    refuse_first,
+    say_aside,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -97,17 +106,21 @@ def audit(
     check_choice("--tables", table_format, TABLE_FORMATS)
     if folds is not None:
         check_count("--folds", folds, least=2)
-    if output.is_file():
-        raise ParameterError(f"--output must be a folder; {output} is a file.")
-    if clean is not None and clean.exists() and not overwrite:
-        raise ParameterError(f"{clean} exists already; add --overwrite or give another name.")
+    refuse_first(
+        {
+            f"--output must be a folder; {output} is a file.": output.is_file(),
+            f"{clean} exists already; add --overwrite or give another name.": (
+                clean and clean.exists() and not overwrite
+            ),
+            "--param goes with fitting; the model of --model has its own.": model and param,
+        }
+    )
     check_writable_folder(output)
     check_not_own_input(output, data)
     if clean is not None:
         check_not_own_input(clean, data)
         (check_writable_file if clean.suffix in FORMS else check_writable_folder)(clean)
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
-    _check_one_source_of_parameters(model, param)
     if model is not None:
         estimator, found, _ = find_model_and_data(model, data, options)
     else:
@@ -133,29 +146,24 @@ def audit(
             how=how,
             command=spell_command(sys.argv[1:]),
         )
+    cleaned = None
     if clean is not None:
-        told, is_much = _write_clean(clean, found, issues, overwrite, drop_users)
+        cleaned = _write_clean(clean, found, issues, overwrite, drop_users)
     _show(issues, how, output, is_again)
-    if clean is not None:
-        typer.echo(f"the cleaned copy is in {clean}; it lacks {told}")
-        if issues.users and len(issues.users["source"]) and not drop_users:
-            n_users = len(issues.users["source"])
-            alike = "looks like a bot" if n_users == 1 else "look like bots"
-            typer.echo(
-                f"it keeps the clicks of {counted(n_users, 'users')} that {alike}; --drop-users "
-                "drops them"
-            )
-        if is_much:
-            typer.echo(
-                "warning: that is a lot; look at report.html before you train on the copy, or "
-                "compare both with `groupnoise evaluate` on data that was not cleaned.",
-                err=True,
-            )
-
-
-def _check_one_source_of_parameters(model: Path | None, param: list[str] | None) -> None:
-    if model is not None and param:
-        raise ParameterError("--param goes with fitting; the model of --model has its own.")
+    if cleaned is None:
+        return
+    lacks, is_much = cleaned
+    typer.echo(f"the cleaned copy is in {clean}; it lacks {lacks}")
+    n_users = len(issues.users["source"]) if issues.users and not drop_users else 0
+    if n_users:
+        alike = "looks like a bot" if n_users == 1 else "look like bots"
+        kept = f"it keeps the clicks of {counted(n_users, 'users')} that {alike}"
+        typer.echo(f"{kept}; --drop-users drops them")
+    if is_much:
+        say_aside(
+            "warning: that is a lot; look at report.html before you train on the copy, or compare "
+            "both with `groupnoise evaluate` on data that was not cleaned."
+        )
 
 
 def _template(found: Found, param: list[str], seed: int) -> Any:

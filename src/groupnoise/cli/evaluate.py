@@ -135,28 +135,27 @@ def evaluate(
 
         title = f"{model.name} on {found.dataset.name}"
         write_text(page, evaluation_page(result, title=title, about=about_groups))
-    if as_json:
-        about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
-        about |= {"data": found.dataset.name, "on": part}
-        if protocol is not None:
-            about["protocol"] = options_given["protocol"]
-        if ahead:
-            about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
-            about["other_trained_on"] = other_trained_on
-        answer = {**about, "trained_on": trained_on, **as_record(result)}
-        typer.echo(json.dumps(answer, indent=2))
+    if not as_json:
+        typer.echo(about_groups)
+        for note in result.notes:
+            typer.echo(note)
+        if options_given.get("shares") == {}:
+            typer.echo(OF_SCORED)
+        _show(result)
+        _show_ahead(ahead, against)
+        for name, path in (("rows", per_user), ("page", page)):
+            if path is not None:
+                typer.echo(f"{name}: {path}")
         return
-    typer.echo(about_groups)
-    for note in result.notes:
-        typer.echo(note)
-    if options_given.get("shares") == {}:
-        typer.echo(OF_SCORED)
-    _show(result)
-    _show_ahead(ahead, against)
-    if per_user is not None:
-        typer.echo(f"rows: {per_user}")
-    if page is not None:
-        typer.echo(f"page: {page}")
+    about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
+    about |= {"data": found.dataset.name, "on": part}
+    if protocol is not None:
+        about["protocol"] = options_given["protocol"]
+    if ahead:
+        about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
+        about["other_trained_on"] = other_trained_on
+    answer = {**about, "trained_on": trained_on, **as_record(result)}
+    typer.echo(json.dumps(answer, indent=2))
 
 
 def _evaluation_options(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_histories, say_aside
+from groupnoise.cli.options import DataOptions, reads_histories, refuse_first, say_aside
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
@@ -121,11 +121,14 @@ def export(
     check_not_own_input(output, model)
     check_writable_folder(output)
     is_replaced = to is None and check_replaceable(output, ARTIFACT)
-    if to is None and scope is not None:
-        raise ParameterError("--scope goes with --to; a recall or a request says its own.")
-    if to is not None and (index is not None or registry):
-        option = "--registry" if registry else "--index"
-        raise ParameterError(f"{option} goes with an artifact, not with --to.")
+    refuse_first(
+        {
+            "--scope goes with --to; a recall or a request says its own.": to is None and scope,
+            "--registry goes with an artifact, not with --to.": to and registry,
+            "--index goes with an artifact, not with --to.": to and index,
+            "--attribute names a column of --items; give that table too.": attribute and not items,
+        }
+    )
     if to is not None and (artifact := _artifact_in(model)) is not None:
         _write_elsewhere(artifact, output, to, scope)
         return
@@ -135,8 +138,6 @@ def export(
     if evaluation is not None:
         training["evaluation"] = _read_evaluation(evaluation, model)
     titles, categories = None, None
-    if attribute and items is None:
-        raise ParameterError("--attribute names a column of --items; give that table too.")
     if items is not None:
         from groupnoise.cli.sources import item_column_of
         from groupnoise.clicks.item_table import read_items

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DATA_HELP, DataOptions, Seed, reads_data
+from groupnoise.cli.options import DATA_HELP, DataOptions, Seed, reads_data, refuse_first
 from groupnoise.cli.training import (
     cut_on_disk,
     explaining_lack_of_memory,
@@ -154,7 +154,7 @@ def fit(
         check_names(method, pairs, options.setting)  # before torch is loaded
     is_auto, is_shared = method == AUTO_METHOD, workers > 1
     is_otherwise = param or paper or protocol or budget or checkpoint or out_of_core or is_shared
-    _refuse_first(
+    refuse_first(
         {
             "--from goes on as the model was fitted, in one process; leave out --param, --paper, "
             "--protocol, --budget, --checkpoint, --out-of-core and --workers.": (
@@ -227,13 +227,6 @@ def fit(
     use = " by `groupnoise evaluate`" if record.protocol else ", for `groupnoise evaluate`"
     after = f"{_held_out_words(record, task.found)}{use if record.held_out else ''}"
     typer.echo(f"{task.method} on {task.found.dataset.name}: saved to {place} ({after})")
-
-
-def _refuse_first(conflicts: dict[str, object]) -> None:
-    """Refuse the first of some combinations of options that is given, by its sentence."""
-    for sentence, is_given in conflicts.items():
-        if is_given:
-            raise ParameterError(sentence)
 
 
 @dataclass(frozen=True)

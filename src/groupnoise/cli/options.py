@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from groupnoise.exceptions import ParameterError
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -212,6 +214,13 @@ def check_output(path: Path) -> None:
     check_writable_file(path)
     if not path.parent.exists():
         typer.echo(f"the folder {path.parent} is not there and will be made", err=True)
+
+
+def refuse_first(conflicts: dict[str, object]) -> None:
+    """Refuse the first of some combinations of options that is given, by its sentence."""
+    for sentence, is_given in conflicts.items():
+        if is_given:
+            raise ParameterError(sentence)
 
 
 def option_of(name: str) -> str:

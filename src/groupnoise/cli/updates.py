@@ -95,10 +95,9 @@ def go_on(
     entry = training_entry("updated with", data, n_new, items_now)
     record = replace(record, added=[fingerprint], trainings=[entry]).after(before)
     held_before = dict(record.held_before)
+    held_before.pop(fingerprint, None)  # it may be learned again, and whole
     if len(held_out):
         held_before[fingerprint] = HeldOutOfLog(held_out.tolist())
-    elif fingerprint in held_before:  # learned again, and whole
-        del held_before[fingerprint]
     record = replace(record, held_before=held_before)
     fitted.save(output)
     write_training_record(output, record)
