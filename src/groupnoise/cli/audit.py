@@ -13,9 +13,9 @@ from groupnoise.cli.options import (
     DataOptions,
     Quiet,
     Seed,
+    check_conflicts,
     counted_bars,
     reads_data,
-    refuse_first,
     say_aside,
 )
 from groupnoise.core.words import counted
@@ -106,7 +106,7 @@ def audit(
     check_choice("--tables", table_format, TABLE_FORMATS)
     if folds is not None:
         check_count("--folds", folds, least=2)
-    refuse_first(
+    check_conflicts(
         {
             f"--output must be a folder; {output} is a file.": output.is_file(),
             f"{clean} exists already; add --overwrite or give another name.": (

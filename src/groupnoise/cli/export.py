@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_histories, refuse_first, say_aside
+from groupnoise.cli.options import DataOptions, check_conflicts, reads_histories, say_aside
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
@@ -121,7 +121,7 @@ def export(
     check_not_own_input(output, model)
     check_writable_folder(output)
     is_replaced = to is None and check_replaceable(output, ARTIFACT)
-    refuse_first(
+    check_conflicts(
         {
             "--scope goes with --to; a recall or a request says its own.": to is None and scope,
             "--registry goes with an artifact, not with --to.": to and registry,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DATA_HELP, DataOptions, Seed, reads_data, refuse_first
+from groupnoise.cli.options import DATA_HELP, DataOptions, Seed, check_conflicts, reads_data
 from groupnoise.cli.training import (
     cut_on_disk,
     explaining_lack_of_memory,
@@ -154,7 +154,7 @@ def fit(
         check_names(method, pairs, options.setting)  # before torch is loaded
     is_auto, is_shared = method == AUTO_METHOD, workers > 1
     is_otherwise = param or paper or protocol or budget or checkpoint or out_of_core or is_shared
-    refuse_first(
+    check_conflicts(
         {
             "--from goes on as the model was fitted, in one process; leave out --param, --paper, "
             "--protocol, --budget, --checkpoint, --out-of-core and --workers.": (

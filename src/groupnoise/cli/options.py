@@ -216,7 +216,7 @@ def check_output(path: Path) -> None:
         typer.echo(f"the folder {path.parent} is not there and will be made", err=True)
 
 
-def refuse_first(conflicts: dict[str, object]) -> None:
+def check_conflicts(conflicts: dict[str, object]) -> None:
     """Refuse the first of some combinations of options that is given, by its sentence."""
     for sentence, is_given in conflicts.items():
         if is_given:

@@ -210,11 +210,11 @@ class _Findings:
             budget=budget,
         )
         ranking, tried = search.ranking, list(search.trials)
-        for rival in rivals_of(ranking, tried):
+        for average in averages_to_try(ranking, tried):
             watch = Stopwatch()
-            scores = evaluate(rival, 1.0)
+            scores = evaluate(average, 1.0)
             score, error = float(scores.mean()), standard_error(scores)
-            tried.append(Trial(rival.name, 1, 1.0, score, error, watch.seconds()))
+            tried.append(Trial(average.name, 1, 1.0, score, error, watch.seconds()))
         if len(tried) > len(search.trials):
             whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
             self.reasons.append(
@@ -264,7 +264,7 @@ class _Findings:
             )
 
 
-def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
+def averages_to_try(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
     """Return the averages of members that must be tried with all epochs too.
 
     A member that fits noise leads after a third of its epochs and falls behind with all of them:

@@ -14,7 +14,7 @@ from groupnoise.clicks.filters import keep_clicks
 from groupnoise.clicks.splits import (
     AUTHORS_SIZE,
     DEFAULT_QUANTILE,
-    LEAST_CLICKS,
+    MIN_PROTOCOL_CLICKS,
     ClickProtocol,
 )
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, ragged_rows
@@ -218,7 +218,7 @@ def _marked(
         return _marked_cold(histories, protocol)
     from_the_end = np.repeat(histories.offsets[1:], histories.sizes) - np.arange(len(no_click))
     sizes = np.repeat(histories.sizes, histories.sizes)
-    is_long = sizes >= LEAST_CLICKS[protocol.kind]
+    is_long = sizes >= MIN_PROTOCOL_CLICKS[protocol.kind]
     if protocol.kind == "last":
         return (from_the_end == 1) & is_long, no_click, no_click
     return (from_the_end == 1) & is_long, (from_the_end == 2) & is_long, no_click
@@ -325,9 +325,9 @@ def _nothing_to_ask(dataset: ClickDataset, protocol: ClickProtocol) -> str:
             f"after the cut of {protocol.word} no user of {dataset.name} clicks who has clicked "
             "before; choose an earlier cut."
         )
-    if protocol.kind in LEAST_CLICKS:
+    if protocol.kind in MIN_PROTOCOL_CLICKS:
         return (
-            f"{protocol.word} needs a history of {LEAST_CLICKS[protocol.kind]} clicks; the longest "
+            f"{protocol.word} needs a history of {MIN_PROTOCOL_CLICKS[protocol.kind]} clicks; the longest "
             f"of {dataset.name} has {dataset.histories.sizes.max()}."
         )
     return (

@@ -24,7 +24,7 @@ FAIR_TOP = 10
 """Places of an answer, by which new items are given their share."""
 NEW_SHARE = 0.01
 """Of these places, which new items together may take."""
-N_STEPS, LEAST_RATE = 25, 1e-4
+N_STEPS, MIN_RATE = 25, 1e-4
 """Offsets that are kept, and the share of a new item's answers that the first leaves to it."""
 
 
@@ -55,7 +55,7 @@ class Standing(NamedTuple):
         if not len(leads):
             return None
         most = max(1, int(np.count_nonzero(leads > 0))) / len(leads)
-        rates = most * np.geomspace(LEAST_RATE, 1.0, N_STEPS)
+        rates = most * np.geomspace(MIN_RATE, 1.0, N_STEPS)
         offsets = np.minimum(
             0.0, -leads[np.minimum(rates * len(leads), len(leads) - 1).astype(int)]
         )

@@ -17,7 +17,7 @@ from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
 from groupnoise.clicks.oddities import about_foreign_items
-from groupnoise.clicks.splits import LEAST_CLICKS
+from groupnoise.clicks.splits import MIN_PROTOCOL_CLICKS
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -284,7 +284,7 @@ def describe_clicks(dataset: ClickDataset) -> Description:
     }
     if dataset.is_stray is not None:
         draft.facts["stray clicks, share"] = float(dataset.is_stray.mean())
-    for protocol, least in LEAST_CLICKS.items():
+    for protocol, least in MIN_PROTOCOL_CLICKS.items():
         n_short = int((lengths < least).sum())
         draft.facts[f"users that --protocol {protocol} never asks (below {least} clicks)"] = n_short
     for key, value in dataset.notes.items():

@@ -19,9 +19,9 @@ from groupnoise.io.datasets import Windows, WindowSplit
 CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
 AUTHORS_SIZE = 5
 """Clicks of a window in the authors' code, before its target."""
-LEAST_CLICKS = {"last": 2, "leave_one_out": 3, "authors": AUTHORS_SIZE + 2}
+MIN_PROTOCOL_CLICKS = {"last": 2, "leave_one_out": 3, "authors": AUTHORS_SIZE + 2}
 """Clicks a user needs to be asked about, by protocols that ask about each user alike."""
-KINDS = (*LEAST_CLICKS, "time", "cold_users")
+KINDS = (*MIN_PROTOCOL_CLICKS, "time", "cold_users")
 """Every protocol that `fit`, `evaluate`, `compare` and `data describe` name."""
 WITH_VALIDATION = "+validation"
 """Ends the name of a protocol whose validation clicks are trained on as well."""

@@ -20,7 +20,7 @@ MAX_FORETOLD = 2.0
 """Candidates of a row that features foretell, from which on more of them are wrong than true."""
 ROWS_OF_ALL = 5.0
 """Rows that the chance of all labels is worth in that of one."""
-MOST_EVEN = 0.999
+MAX_EVEN = 0.999
 """How even a belief may become: which label is the likeliest must stay."""
 DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
 """Where the model's preference among candidates begins to be doubted, and where it counts nothing;
@@ -278,7 +278,7 @@ def belief_with_errors(
     believed, most = (float((1.0 - each[rows, best])[covered].sum()) for each in (belief, even))
     if errors <= believed or most <= believed:
         return belief
-    share = min(MOST_EVEN, (errors - believed) / (most - believed))
+    share = min(MAX_EVEN, (errors - believed) / (most - believed))
     mixed: FloatArray = (1.0 - share) * belief + share * even
     return mixed
 

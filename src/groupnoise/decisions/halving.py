@@ -128,8 +128,8 @@ def passed_over(tried: Sequence[Trial], taken: str) -> list[str]:
     own = [trial for trial in tried if trial.option == taken and trial.score is not None]
     if not own:
         return []
-    rivals = [trial for trial in tried if trial.rung == own[-1].rung and trial.score is not None]
-    best = max(rivals, key=lambda trial: trial.score or 0.0)
+    beside = [trial for trial in tried if trial.rung == own[-1].rung and trial.score is not None]
+    best = max(beside, key=lambda trial: trial.score or 0.0)
     if not (best.score or 0.0) > (own[-1].score or 0.0):
         return []
     return [

@@ -8,7 +8,7 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import automatic, make_shop, rank_targets
-from groupnoise.clicks.automatic import affordable, rivals_of
+from groupnoise.clicks.automatic import affordable, averages_to_try
 from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
@@ -321,10 +321,10 @@ def test_a_leader_that_falls_with_more_epochs_is_held_to_averages():
         return Trial(name, rung, 1.0, score, 0.005, 1.0)
 
     first = [trial("deep", 0, 0.3), trial("two", 0, 0.29), trial("plain", 0, 0.2)]
-    assert rivals_of(ranking, first) == []
-    assert rivals_of(ranking, [*first, trial("deep", 1, 0.4)]) == []
-    assert rivals_of(ranking, [*first, trial("deep", 1, 0.25)]) == [two]
-    assert rivals_of(ranking, [*first, trial("deep", 1, 0.25), trial("two", 1, 0.2)]) == []
+    assert averages_to_try(ranking, first) == []
+    assert averages_to_try(ranking, [*first, trial("deep", 1, 0.4)]) == []
+    assert averages_to_try(ranking, [*first, trial("deep", 1, 0.25)]) == [two]
+    assert averages_to_try(ranking, [*first, trial("deep", 1, 0.25), trial("two", 1, 0.2)]) == []
 
 
 def test_an_average_within_the_error_of_its_leading_member_is_tried_as_long():
@@ -341,7 +341,7 @@ def test_an_average_within_the_error_of_its_leading_member_is_tried_as_long():
         trials = [Trial(name, 0, 1.0, score, error, 1.0) for name, score in scores.items()]
         trials.append(Trial(leader, 1, 1.0, whole, error, 1.0))
         ranking = sorted(options.values(), key=lambda option: -scores[option.name])
-        return [option.name for option in rivals_of(ranking, trials)]
+        return [option.name for option in averages_to_try(ranking, trials)]
 
     near = {"deep": 0.3, "two": 0.29, "order": 0.2, "both": 0.21, "three": 0.25}
     assert rivals("deep", near) == ["two"]

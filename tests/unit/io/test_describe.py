@@ -11,7 +11,7 @@ from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.clicks.history_split import split_histories
-from groupnoise.clicks.splits import LEAST_CLICKS, ClickProtocol
+from groupnoise.clicks.splits import MIN_PROTOCOL_CLICKS, ClickProtocol
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, describe, load_dataset
 
@@ -101,7 +101,7 @@ def test_clicks_are_counted_and_notes_kept():
     )
 
 
-@pytest.mark.parametrize("protocol", LEAST_CLICKS)
+@pytest.mark.parametrize("protocol", MIN_PROTOCOL_CLICKS)
 def test_users_never_asked_are_those_that_the_protocol_of_evaluate_leaves_out(protocol):
     shop = make_shop(300, 60, length=(1, 30), random_state=0)
     facts = describe(shop).facts

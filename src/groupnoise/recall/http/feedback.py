@@ -16,15 +16,9 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.core.words import counted
 from groupnoise.io.files import check_writable_folder
-from groupnoise.recall.http.answers import Refusal, about_errors
+from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, about_errors
 from groupnoise.recall.http.monitoring import log
-from groupnoise.recall.http.requests import (
-    LONGEST_QUOTED,
-    ItemId,
-    ItemIds,
-    check_limit,
-    read_body,
-)
+from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.items import ItemTable
 
@@ -122,7 +116,7 @@ def unknown_items(
         lacking = [each for each in told if str(each) not in own]
         if lacking and version == feedback.version:
             message = (
-                f"version {version} has no item {str(lacking[0])[:LONGEST_QUOTED]!r}, so it cannot "
+                f"version {version} has no item {str(lacking[0])[:MAX_QUOTED]!r}, so it cannot "
                 "have shown it; tell of what its answer held, or leave out the version."
             )
             raise Refusal(422, "invalid_request", message)

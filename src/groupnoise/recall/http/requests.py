@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictSt
 from pydantic_core import from_json
 
 from groupnoise.core.words import counted
-from groupnoise.recall.http.answers import Refusal, about_errors
+from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, about_errors
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.options import MAX_INTERESTS
 
@@ -17,8 +17,6 @@ ItemId = StrictInt | StrictStr
 ItemIds = Annotated[list[ItemId], FailFast()]
 ModelName = Literal["main", "compare"]
 _LISTS = ("allow", "deny", "categories", "allow_lists", "deny_lists")
-LONGEST_QUOTED = 40
-"""Characters of a client's own text that a refusal repeats."""
 _PLAIN_FIELDS = frozenset({"histories", "top", "user"})
 _IDS = frozenset({int, str})
 
@@ -303,7 +301,7 @@ def check_limit(limits: Limits, name: str, value: float, what: str) -> None:
 def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
     unknown = next((key for key in values if key not in RecallRequest.model_fields), None)
     if unknown is not None:
-        message = f"{unknown[:LONGEST_QUOTED]}: a request has no field of this name."
+        message = f"{unknown[:MAX_QUOTED]}: a request has no field of this name."
         raise Refusal(422, "invalid_request", message)
     n_histories = _length(values.get("histories"))
     check_limit(
