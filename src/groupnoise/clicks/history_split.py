@@ -327,8 +327,8 @@ def _nothing_to_ask(dataset: ClickDataset, protocol: ClickProtocol) -> str:
         )
     if protocol.kind in MIN_PROTOCOL_CLICKS:
         return (
-            f"{protocol.word} needs a history of {MIN_PROTOCOL_CLICKS[protocol.kind]} clicks; the longest "
-            f"of {dataset.name} has {dataset.histories.sizes.max()}."
+            f"{protocol.word} needs a history of {MIN_PROTOCOL_CLICKS[protocol.kind]} clicks; the "
+            f"longest of {dataset.name} has {dataset.histories.sizes.max()}."
         )
     return (
         f"{protocol.word} finds no user with two clicks to ask about in {dataset.name}; at least "
