@@ -19,6 +19,8 @@ from groupnoise.decisions.portfolio import Option
 FEW_BAGS = 40
 """Fewer bags than this cannot tell many settings apart, so that fewer are tried."""
 SPARSE = 0.5
+MIN_EVEN = 2.0
+"""Features that must make up the mean square of all for one size to fit them."""
 MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
 LINEAR_DECAYS = (0.1, 0.01, 1.0)
@@ -53,11 +55,20 @@ def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, A
         "zeros among the features": round(float((some == 0).mean()), 3),
         "pieces of the features": _n_pieces(some),
     }
+    if facts["zeros among the features"] > SPARSE and n_even(some) < MIN_EVEN:
+        facts["sizes of the features"] = "uneven"
     if negative is not None:
         facts["negative label"] = str(negative)
     if not counts.all():
         facts["bags without a label"] = int((counts == 0).sum())
     return facts
+
+
+def n_even(rows: NDArray[Any]) -> float:
+    """Return how many features of equal size would make up the mean square of all as evenly."""
+    largest = max(float(np.abs(rows).max(initial=0.0)), 1e-300)
+    mean = np.square(rows / largest, dtype=np.float64).mean(axis=0)
+    return float(mean.sum() ** 2 / max(float((mean**2).sum()), 1e-300))
 
 
 def _n_pieces(rows: NDArray[Any]) -> int:
@@ -76,12 +87,13 @@ def bag_options(
     Each with all parameters that are decided. `deep`: whether hidden layers are asked for, however
     few the bags are.
     """
-    sparse = facts["zeros among the features"] > SPARSE
+    # Categories beside prices are no words: one size for all would leave nothing of them.
+    is_even = "sizes of the features" not in facts
+    sparse = facts["zeros among the features"] > SPARSE and is_even
     scalings = ("rms", "standard", "power") if sparse else ("standard", "power", "rms")
     of_networks = scalings[:2]
     if facts.get("pieces of the features"):
-        # Tables of few features bend rather than keep their zeros: these are categories beside
-        # numbers, which one size for all of them would leave out.
+        # Tables of few features bend rather than keep their zeros.
         scalings, of_networks = ("standard", "power", PIECES), ("power", PIECES)
     few = facts["bags"] < FEW_BAGS
     found = []

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
-from groupnoise.bags.portfolio import bag_options, facts_of_bags
+from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
 from groupnoise.exceptions import ParameterError
 
 
@@ -194,6 +194,23 @@ def test_categories_beside_numbers_are_cut_to_pieces_however_many_zeros_they_are
     options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
     # One size for all features would leave nothing of the categories.
     assert {each.parameters["scaling"] for each in options} == {"standard", "power", "pieces"}
+
+
+def test_prices_beside_many_categories_are_not_divided_by_one_number():
+    generator = np.random.default_rng(0)
+    prices = generator.normal(4000.0, 1000.0, size=(240, 1))
+    words = np.eye(50)[generator.integers(50, size=240)]
+    labels = (np.arange(60) % 2)[:, None] == np.arange(2)
+    for rows, first in ((np.hstack([prices, words]), "standard"), (words, "rms")):
+        squares = [sum(row[c] ** 2 for row in rows) for c in range(rows.shape[1])]
+        expected = sum(squares) ** 2 / sum(each**2 for each in squares)
+        assert n_even(rows) == pytest.approx(expected)
+        bags = Groups(rows, np.arange(0, 241, 4))
+        facts = facts_of_bags(bags, labels, "no")
+        assert ("sizes of the features" in facts) == (first == "standard")
+        options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
+        scalings = [o.parameters["scaling"] for o in options if o.parameters["encoder"] == "mlp"]
+        assert scalings[0] == first
 
 
 def test_noise_is_called_noise():
