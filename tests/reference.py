@@ -576,6 +576,29 @@ def kernel_logits(rows, landmarks, width, weight, bias):
     return result
 
 
+def forest_logits(rows, roots, feature, threshold, following, leaves, floor):
+    """Logarithm of the mean leaf: every tree is walked down, node by node."""
+    n_labels = leaves.shape[1]
+    result = np.zeros((len(rows), n_labels))
+    for i, row in enumerate(rows):
+        for root in roots:
+            place = root
+            while place >= 0:
+                side = 0 if row[feature[place]] <= threshold[place] else 1
+                place = following[place][side]
+            for label in range(n_labels):
+                result[i, label] += float(leaves[-1 - place, label]) / len(roots)
+    return np.log(result + floor / n_labels)
+
+
+def weights_of_settings(information, scale):
+    """Weights of settings: each e times less for `scale` that it is behind, and one together."""
+    total = 0.0
+    for each in information:
+        total += math.exp(each / scale)
+    return [math.exp(each / scale) / total for each in information]
+
+
 def population_stability(shares, counts):
     """Shift of counts from expected shares, half a count added to each bin."""
     n = sum(counts)

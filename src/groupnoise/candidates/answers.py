@@ -71,9 +71,10 @@ class CandidateParameters(FeatureParameters):
 
     Parameters
     ----------
-    encoder : {"linear", "mlp", "kernel"} or nn.Module, default="mlp"
+    encoder : {"linear", "mlp", "kernel", "trees", "random trees"} or nn.Module, default="mlp"
         g. "linear" is the paper's. "kernel" is a Gaussian kernel between rows that is solved in
-        closed form: no steps, one member; it keeps up to 4000 training rows.
+        closed form: no steps, one member; it keeps up to 4000 training rows. "trees" is a forest
+        that is grown on the candidates, "random trees" one whose thresholds are drawn.
     kernel_scale : float, default=1.0
         Width of "kernel" in units of the mean distance between rows.
     kernel_ridge : float, default=0.05

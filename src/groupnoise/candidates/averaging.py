@@ -1,7 +1,8 @@
-"""WeightedSettings and AveragedModel: fitted settings that answer together, each weighted."""
+"""Which settings answer together and how much each counts, and the fitted ones that do."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.answers import DETAILS
-from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.model import SOLVED, CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import GroupObjective, ObjectScores
 from groupnoise.core.scaling import rows_to_predict
-from groupnoise.decisions.portfolio import is_auto
+from groupnoise.decisions.halving import Search, is_level
+from groupnoise.decisions.portfolio import Option, is_auto
 from groupnoise.training.parameters import (
     OWN_ENCODER,
     WEIGHTS,
@@ -33,6 +35,19 @@ if TYPE_CHECKING:
 
 SETTING = "setting-"
 """What names of arrays begin with in a model folder, before the number of the setting."""
+
+MAX_KERNELS = 2
+"""Kernels err alike, and the criterion flatters them: on `lost`, beside networks with a quarter of
+their epochs, the best kernel was ahead by the criterion and six points behind in accuracy."""
+MIN_AVERAGED, MAX_AVERAGED = 3, 5
+"""Settings that are averaged: the best of each kind, whose errors differ, and where kinds are few
+further ones that held-out rows cannot tell from the best."""
+SCALE = 0.15
+"""Information a row by which a setting behind the best counts e times less in the average."""
+LEAST, LEAST_TOLD = 0.1, 1 / 3
+"""Weight beside the best setting, and information beside that of the best, below which a setting
+is not averaged. One that tells nothing beyond how frequent labels are would otherwise drown
+the others where a false label is a candidate nearly everywhere."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,42 @@ class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
 
 
 NOTHING_TAKEN = WeightedSettings()
+
+
+def averaged_options(search: Search) -> list[tuple[Option, float]]:
+    """Return the options that answer together, and how much each counts.
+
+    One to five, the best first; weights sum to one. The best of each kind comes before a second of
+    any: networks that heed frequencies and those that do not, kernels and trees err in different
+    rows. A setting counts exp(information / SCALE). `search`: all options with their scores.
+    """
+    scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
+    told = {each.name: float(scores[each.name].mean()) for each in search.ranking}
+    first = search.ranking[0].name
+    weight = {name: math.exp((each - told[first]) / SCALE) for name, each in told.items()}
+    near = [
+        each
+        for each in search.ranking
+        if weight[each.name] >= LEAST
+        and told[each.name] >= min(LEAST_TOLD * told[first], told[first])
+    ]
+    kinds = [_kind(each) for each in near]
+    kernels = [each for each in near if each.parameters["encoder"] == "kernel"]
+    best = [each for number, each in enumerate(near) if _kind(each) not in kinds[:number]]
+    for option in near:
+        if option in best or option in kernels[MAX_KERNELS:]:
+            continue
+        if len(best) < MIN_AVERAGED or is_level(scores[first], scores[option.name], 1.0):
+            best.append(option)
+    best = best[:MAX_AVERAGED]
+    total = sum(weight[each.name] for each in best)
+    return [(each, weight[each.name] / total) for each in best]
+
+
+def _kind(option: Option) -> str:
+    """Return what decides in which rows a setting errs."""
+    encoder = option.parameters["encoder"]
+    return str(encoder if encoder in SOLVED else option.parameters["normalize"])
 
 
 @inherit_docstring

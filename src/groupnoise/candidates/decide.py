@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from groupnoise.candidates.answers import CandidateParameters
+from groupnoise.candidates.averaging import averaged_options
 from groupnoise.candidates.frequencies import label_offsets
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
@@ -22,14 +23,13 @@ from groupnoise.candidates.held_out import (
     facts_of_rows,
     information,
 )
+from groupnoise.candidates.model import SOLVED
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
 from groupnoise.core.words import counted
 from groupnoise.decisions.halving import (
     SAVED_AS,
-    Search,
-    is_level,
     successive_halving,
 )
 from groupnoise.decisions.portfolio import Option, is_auto, is_plain, narrow, parse_budget
@@ -41,13 +41,6 @@ from groupnoise.training.workers import Workers
 TRIAL_EPOCHS = ((4_000, 0.5), (math.inf, 0.25))
 """(rows up to, share of the epochs that a trial gets): with fewer steps networks on few rows look
 worse beside kernels than they are in the end."""
-MAX_KERNELS = 2
-"""Kernels err alike, and the criterion flatters them: on `lost`, beside networks with a quarter of
-their epochs, the best kernel was ahead by the criterion and six points behind in accuracy."""
-MIN_AVERAGED, MAX_AVERAGED = 3, 5
-"""Settings that are averaged: the best, and further ones that held-out rows cannot tell from it."""
-BEHIND = 4.0
-"""Standard errors behind the first beyond which a setting is never averaged."""
 SMOOTHINGS = (1.0, 2.0, 4.0)
 CRITERION = "information on held-out candidates (log lift over other rows)"
 DECIDED = (
@@ -102,7 +95,7 @@ def choose_settings(
 ) -> Decisions:
     """Try the options on held-out rows and take the average of the best.
 
-    Result: with the options taken, one to five of equal weight. `options`: what explicit values
+    Result: with the options taken, one to five. `options`: what explicit values
     left of the portfolio. `facts`: what is known of the data. `on_progress`: called before and
     after each trial. `resume_folder`: where finished trials are saved.
     """
@@ -116,12 +109,13 @@ def choose_settings(
         resume_folder=resume_folder,
         fingerprint=repr((trials.seed, facts, sorted(option.name for option in options))),
     )
-    best = averaged_options(search)
+    best, weights = map(list, zip(*averaged_options(search), strict=True))
     first = next(trial for trial in search.trials if trial.option == best[0].name)
     reasons = [f"{best[0].name!r} predicted held-out candidates best: {best[0].why}."]
     if len(best) > 1:
         reasons.append(
-            f"The {len(best)} best are averaged: their errors differ, and none is sure to win."
+            f"{len(best)} settings are averaged, the best of each kind first: their errors differ, "
+            "and none is sure to win."
         )
     if search.out_of_time:
         reasons.append(f"The budget of {budget:g} s ended the search before all was tried.")
@@ -134,16 +128,16 @@ def choose_settings(
         )
     best = _tempered(trials, best, first.resource)
     is_open = not facts["labels in an order"] and "label_offsets" not in trials.asked
-    if is_open and _label_ahead(trials, best, first.resource):
+    if is_open and _label_ahead(trials, best, weights, first.resource):
         best = _as_frequent(trials, best, first.resource)
         if any(each.parameters["label_offsets"] for each in best):
             reasons.append(
                 "Answers are brought near how frequent labels are (label_offsets): by held-out "
                 "candidates the answers of these settings were far from it."
             )
-    if ahead := _label_ahead(trials, best, first.resource):
+    if ahead := _label_ahead(trials, best, weights, first.resource):
         warnings.append(ahead)
-    best = _smoothed(trials, best, first.resource) if facts["labels in an order"] else best
+    best = _smoothed(trials, best, weights, first.resource) if facts["labels in an order"] else best
     width = best[0].parameters["ordinal_smoothing"]
     if facts["labels in an order"] and width and "ordinal_smoothing" not in trials.asked:
         reasons.append(
@@ -155,7 +149,7 @@ def choose_settings(
         facts=facts,
         options=tuple(taken.get(option.name, option) for option in options),
         trials=tuple(search.trials),
-        taken=tuple((option.name, 1.0 / len(best)) for option in best),
+        taken=tuple((o.name, weight) for o, weight in zip(best, weights, strict=True)),
         criterion=CRITERION,
         reasons=tuple(reasons),
         warnings=tuple(warnings),
@@ -165,30 +159,17 @@ def choose_settings(
     )
 
 
-def averaged_options(search: Search) -> list[Option]:
-    """Return the options that answer together: the best, and those not far behind it.
-
-    One to five, the best first. `search`: all options with their scores.
-    """
-    scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
-    first = scores[search.ranking[0].name]
-    kernels = [each for each in search.ranking if each.parameters["encoder"] == "kernel"]
-    left = [each for each in search.ranking if each not in kernels[MAX_KERNELS:]] or kernels
-    return [
-        option
-        for number, option in enumerate(left[:MAX_AVERAGED])
-        if is_level(first, scores[option.name], BEHIND if number < MIN_AVERAGED else 1.0)
-    ]
-
-
-def _label_ahead(trials: HeldOutTrials, options: list[Option], share: float) -> str:
+def _label_ahead(
+    trials: HeldOutTrials, options: list[Option], weights: list[float], share: float
+) -> str:
     """Say where one label is a candidate more often than answers are, or nothing.
 
     The criterion gives nothing for a label that stands everywhere, for such a label may be false
     everywhere. Where it is true, accuracy is lost, and only the user can know.
     """
     candidates = trials.candidates[trials.held]
-    answers = np.mean([trials.predicted(each, share) for each in options], axis=0).argmax(axis=1)
+    known = [trials.predicted(each, share) for each in options]
+    answers = np.average(known, axis=0, weights=weights).argmax(axis=1)
     label = int(trials.candidates.mean(axis=0).argmax())
     own, always = candidates[np.arange(len(answers)), answers], candidates[:, label]
     ahead = always.astype(float) - own
@@ -227,12 +208,14 @@ def _as_frequent(trials: HeldOutTrials, options: list[Option], share: float) -> 
     ]
 
 
-def _smoothed(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
+def _smoothed(
+    trials: HeldOutTrials, options: list[Option], weights: list[float], share: float
+) -> list[Option]:
     """Return options whose answers are averaged over neighbouring labels as held-out rows say."""
     if "ordinal_smoothing" in trials.asked:
         return options
     known = [trials.predicted(each, share) for each in options]
-    log_proba = torch.from_numpy(np.log(np.mean(known, axis=0) + 1e-12))
+    log_proba = torch.from_numpy(np.log(np.average(known, axis=0, weights=weights) + 1e-12))
     candidates = trials.candidates[trials.held]
     scores = {
         width: information(
@@ -329,8 +312,8 @@ def settings_to_train(
     facts = facts_of_rows(trials.rows, trials.candidates, trials.classes)
     explicit = explicit_values(estimator)
     offered = candidate_options(facts)
-    if explicit.get("encoder") != "kernel" and not _leaves_objective(estimator, explicit):
-        offered = [each for each in offered if each.parameters["encoder"] != "kernel"]
+    if explicit.get("encoder") not in SOLVED and not _leaves_objective(estimator, explicit):
+        offered = [each for each in offered if each.parameters["encoder"] not in SOLVED]
     options = narrow(offered, explicit)
     plain = {name: value for name, value in plain_values().items() if name not in explicit}
     if isinstance(estimator.encoder, nn.Module):
@@ -362,7 +345,7 @@ def settings_to_train(
 
 
 def _leaves_objective(estimator: Any, explicit: dict[str, Any]) -> bool:
-    """Tell whether nothing was said about objective and steps, which a kernel has not."""
+    """Tell whether nothing was said about objective and steps, which kernels and trees have not."""
     return not OF_STEPS & set(explicit) and all(
         getattr(estimator, each.name) == each.default
         for each in fields(CandidateParameters)

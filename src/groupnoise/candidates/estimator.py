@@ -47,13 +47,15 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
     the features, h = f and S the dot product (the paper's Table 1, second row). What is "auto"
     is decided in `fit`: settings of a short portfolio are compared on held-out rows, without any
-    true label, and the best are averaged. :meth:`fixed` decides nothing.
+    true label, and the best of each kind are averaged. :meth:`fixed` decides nothing.
 
     Parameters
     ----------
-    encoder : "auto", {"linear", "mlp", "kernel"} or nn.Module, default="auto"
-        g. "linear" is the paper's; "kernel" is a Gaussian kernel between rows, which keeps up to
-        4000 training rows. With a module of your own nothing is searched for.
+    encoder : "auto", a name or nn.Module, default="auto"
+        g. "linear" is the paper's, "mlp" a perceptron; "kernel" is a Gaussian kernel between rows,
+        which keeps up to 4000 training rows; "trees" is a forest that is grown on the candidates,
+        "random trees" one whose thresholds are drawn. With a module of your own nothing is
+        searched for.
     temperature : "auto", float or (start, end), default="auto"
         Of tempered selection.
     weighting_strength : "auto" or float, default="auto"

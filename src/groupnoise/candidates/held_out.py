@@ -68,6 +68,14 @@ KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
 )
 """Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
+TREES: tuple[tuple[str, dict[str, Any], str, float], ...] = tuple(
+    (name, {"encoder": name, "normalize": "objects", "scaling": "standard"}, why, 0.5)
+    for name, why in (
+        ("trees", "features that tell labels apart by thresholds"),
+        ("random trees", "many features that each tell a little"),
+    )
+)
+"""Name, parameters, occasion and complexity of forests, which heed no scale of a feature."""
 OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
     (
         "mlp, standard",
@@ -374,7 +382,7 @@ def candidate_options(facts: Mapping[str, Any]) -> list[Option]:
     if is_large:
         table = [(f"mlp, {name}", parameters, why, 1.0) for name, parameters, why in OF_MANY_ROWS]
     else:
-        table = [*OF_FEWER_ROWS]
+        table = [*OF_FEWER_ROWS, *TREES]
     if n_rows <= MAX_KERNEL_ROWS:
         table += [
             (f"kernel, {name}", {**KERNEL, **parameters}, why, 0.5)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,6 +49,15 @@ class KernelEncoder(nn.Module):
         self.register_buffer("width", torch.ones(()))
         self.weight = nn.Parameter(torch.zeros(n_landmarks, dim), requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(dim), requires_grad=False)
+
+    @classmethod
+    def of_sizes(cls, sizes: Mapping[str, Any], n_features: int, dim: int) -> KernelEncoder:
+        """Return an empty encoder as large as :meth:`sizes` says."""
+        return cls(n_features, int(sizes["n_landmarks"]), dim)
+
+    def sizes(self) -> dict[str, int]:
+        """Return what its arrays cannot be made without."""
+        return {"n_landmarks": len(self.landmarks)}
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (n, n_features) to (n, dim).

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from groupnoise.candidates.answers import EVALUATION_BATCH, PAPER, CandidateAnswers
 from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel
+from groupnoise.candidates.trees import TreesEncoder, grow_trees
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,
@@ -51,6 +52,13 @@ from groupnoise.training.workers import Workers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+SOLVED: dict[str, type[KernelEncoder] | type[TreesEncoder]] = {
+    "kernel": KernelEncoder,
+    "trees": TreesEncoder,
+    "random trees": TreesEncoder,
+}
+"""Encoders that are found at once, without steps."""
 
 
 @inherit_docstring
@@ -172,7 +180,7 @@ class CandidateModel(CandidateAnswers):
             log_trust = log_candidate_weights(candidate_weights, indicator)
             pair = PriorMatching(pair, log_trust)
         counts = group_weights(self.class_weight, indicator, self.classes_)
-        if self._is_kernel():
+        if self._is_solved():
             self._solve(inputs, indicator, log_trust, counts, generator)
             return
         try:
@@ -207,11 +215,12 @@ class CandidateModel(CandidateAnswers):
         self._plan()
         if not (is_auto(self.temperature) or is_auto(self.weighting_strength)):
             self._objective()
-        if isinstance(self.encoder, str) and not self._is_kernel():
+        if isinstance(self.encoder, str) and not self._is_solved():
             self._feature_encoder(1, 1, torch.Generator())
 
-    def _is_kernel(self) -> bool:
-        return isinstance(self.encoder, str) and self.encoder == "kernel"
+    def _is_solved(self) -> bool:
+        """Tell whether the encoder is found at once instead of trained step by step."""
+        return isinstance(self.encoder, str) and self.encoder in SOLVED
 
     def _solve(
         self,
@@ -221,22 +230,23 @@ class CandidateModel(CandidateAnswers):
         counts: Tensor | None,
         generator: np.random.Generator,
     ) -> None:
-        """Fit a kernel, which needs no steps: one member, and a record per turn."""
-        self.n_landmarks_ = count_landmarks(len(inputs))
-        self.model_ = self._build_kernel(inputs)
+        """Fit a kernel or trees, which need no steps: one member, and a record per turn."""
+        given: dict[str, Any] = {
+            "trust": None if log_trust is None else log_trust.double().exp().numpy(),
+            "row_weights": None if counts is None else counts.double().numpy(),
+            "generator": generator,
+        }
+        encoder: KernelEncoder | TreesEncoder
+        if self.encoder == "kernel":
+            given |= {each: self._in_use(f"kernel_{each}") for each in ("scale", "ridge")}
+            n_landmarks = count_landmarks(len(inputs))
+            encoder = KernelEncoder(self.n_features_in_, n_landmarks, len(self.classes_))
+            errors = fit_kernel(encoder, inputs.numpy(), indicator, **given)
+        else:
+            extra = self.encoder == "random trees"
+            encoder, errors = grow_trees(inputs.numpy(), indicator, extra=extra, **given)
+        self.model_ = self._around(encoder, inputs)
         self.members_ = nn.ModuleList([self.model_])
-        encoder = self.model_.target_encoder
-        assert isinstance(encoder, KernelEncoder)
-        errors = fit_kernel(
-            encoder,
-            inputs.numpy(),
-            indicator,
-            scale=self._in_use("kernel_scale"),
-            ridge=self._in_use("kernel_ridge"),
-            trust=None if log_trust is None else log_trust.double().exp().numpy(),
-            row_weights=None if counts is None else counts.double().numpy(),
-            generator=generator,
-        )
         self.history_ = History()
         for number, error in enumerate(errors):
             record = {"epoch": number + 1, "n_epochs": len(errors), "loss": error}
@@ -245,18 +255,14 @@ class CandidateModel(CandidateAnswers):
                 self.on_epoch(record)
         self._let_go_of_rows()
 
-    def _build_kernel(self, inputs: Tensor | None) -> MatchingModel:
+    def _around(self, encoder: nn.Module, inputs: Tensor | None) -> MatchingModel:
         """Return a model whose g gives the logits themselves: f is one unit vector per label."""
         n_classes = len(self.classes_)
         labels = EmbeddingEncoder(n_classes, n_classes, generator=torch.Generator())
         with torch.no_grad():
             labels.weight.copy_(torch.eye(n_classes))
-        return MatchingModel(
-            labels,
-            KernelEncoder(self.n_features_in_, self.n_landmarks_, n_classes),
-            n_targets=0 if inputs is None else len(inputs),
-            target_inputs=inputs,
-        )
+        n_rows = 0 if inputs is None else len(inputs)
+        return MatchingModel(labels, encoder, n_targets=n_rows, target_inputs=inputs)
 
     def _let_go_of_rows(self) -> None:
         """Keep the denominators of the labels, not the training rows.
@@ -352,17 +358,22 @@ class CandidateModel(CandidateAnswers):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normalizer_}
         arrays |= self._set_arrays()
-        landmarks = {"n_landmarks": self.n_landmarks_} if self._is_kernel() else {}
-        return {**self._classifier_state(), **landmarks}, arrays
+        state = self._classifier_state()
+        if self._is_solved():
+            (encoder,) = (model.target_encoder for model in self._models())
+            assert isinstance(encoder, (KernelEncoder, TreesEncoder))
+            state |= encoder.sizes()
+        return state, arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
         self._restore_sets(arrays)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normalizer_ = arrays["log_normalizer"]
-        if self._is_kernel():
-            self.n_landmarks_ = int(fitted["n_landmarks"])
-            self.model_ = self._build_kernel(None)
+        if self._is_solved():
+            kind = SOLVED[str(self.encoder)]
+            encoder = kind.of_sizes(fitted, self.n_features_in_, len(self.classes_))
+            self.model_ = self._around(encoder, None)
             self.members_ = nn.ModuleList([self.model_])
             return
         self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)

@@ -59,6 +59,8 @@ WORDS: dict[str, dict[Any, str]] = {
         "linear": "linear",
         "mlp": "a small network",
         "kernel": "a kernel",
+        "trees": "trees",
+        "random trees": "trees that split at random",
         "recurrence": "a network that reads clicks in order",
         "deep recurrence": "a deeper network that reads clicks in order",
         None: "vectors of items",

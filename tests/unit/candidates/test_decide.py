@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
-from groupnoise.candidates import add_candidates
+from groupnoise.candidates import add_candidates, averaging
+from groupnoise.candidates.averaging import averaged_options
 from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
-from groupnoise.candidates.decide import averaged_options
 from groupnoise.candidates.held_out import (
     TEMPERATURES,
     HeldOutTrials,
@@ -26,7 +26,7 @@ from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions import Decisions
 from groupnoise.decisions.halving import Search
-from groupnoise.decisions.portfolio import narrow
+from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.training import Checkpoints
@@ -356,7 +356,60 @@ def test_a_setting_far_behind_is_not_averaged():
         for each in options
     ]
     taken = averaged_options(Search(options, trials, False, 0.0))
-    assert taken == options[:2]
+    assert [option for option, _ in taken] == options[:2]
+
+
+def found(scores, **kinds):
+    """A search that ranks options by name, each with a score and an encoder and normalization."""
+    options = [
+        Option(name, {"encoder": encoder, "normalize": normalize})
+        for name, (encoder, normalize) in kinds.items()
+    ]
+    noise = np.random.default_rng(0).normal(size=(len(options), 50)) / 100
+    trials = [
+        Trial(each.name, 0, 0.5, score, 0.1, 0.0, None, tuple(score + more - more.mean()))
+        for each, score, more in zip(options, scores, noise, strict=True)
+    ]
+    return Search(options, trials, False, 0.0)
+
+
+def names_of(search):
+    return [option.name for option, _ in averaged_options(search)]
+
+
+def test_the_best_of_each_kind_comes_before_a_second_of_any():
+    search = found(
+        (1.0, 0.999, 0.9, 0.85, 0.84, 0.8, 0.2),
+        a=("mlp", "both"),
+        b=("mlp", "both"),
+        c=("linear", "objects"),
+        d=("kernel", "objects"),
+        e=("mlp", "objects"),
+        f=("trees", "objects"),
+        g=("random trees", "objects"),
+    )
+    assert names_of(search) == ["a", "c", "d", "f", "b"]
+
+
+def test_where_kinds_are_few_near_ones_join_until_there_are_three():
+    names = dict.fromkeys("abcd", ("mlp", "both"))
+    assert names_of(found((1.0, 0.95, 0.9, 0.85), **names)) == ["a", "b", "c"]
+    assert names_of(found((1.0, 0.95, 0.6, 0.5), **names)) == ["a", "b"]
+
+
+def test_what_tells_less_than_a_third_of_the_best_is_no_member_however_near_it_is():
+    kinds = {"a": ("mlp", "both"), "b": ("kernel", "objects"), "c": ("trees", "objects")}
+    assert names_of(found((0.2, 0.11, 0.02), **kinds)) == ["a", "b"]
+    # Where nothing tells anything, the best stands alone.
+    assert names_of(found((-0.01, -0.02, -0.03), **kinds)) == ["a"]
+
+
+def test_a_setting_counts_by_its_information():
+    kinds = {"a": ("mlp", "both"), "b": ("kernel", "objects"), "c": ("trees", "objects")}
+    scores = (1.0, 0.95, 0.8)
+    weights = [weight for _, weight in averaged_options(found(scores, **kinds))]
+    expected = reference.weights_of_settings(scores, averaging.SCALE)
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
 
 def test_texts_of_many_words_have_kernels_of_their_own():
