@@ -17,6 +17,7 @@ from groupnoise.core.arrays import BoolArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.answer_files import write_columns
+from groupnoise.io.cells import BOOLEANS
 from groupnoise.io.datasets import (
     BagDataset,
     ClickDataset,
@@ -181,7 +182,7 @@ def _with_labels(
             cells = frame[column].to_list()
             for row in changed:
                 if not kept[row, number]:
-                    cells[row] = type(cells[row])(0)
+                    cells[row] = _no(cells[row])
             frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
         return frame
     cells = frame[columns[0]].to_list()
@@ -190,6 +191,14 @@ def _with_labels(
         cells[row] = rewritten_cell(cells[row], names[kept[row]].tolist(), separator)
     series = pl.Series(columns[0], cells, dtype=frame.schema[columns[0]])
     return frame.with_columns(series)
+
+
+def _no(cell: Any) -> Any:
+    """Return what says no where a cell says yes: 0, or the word as it is spelt there."""
+    negative = dict(BOOLEANS).get(cell.strip().lower()) if isinstance(cell, str) else None
+    if negative is None:
+        return type(cell)(0)
+    return negative.upper() if cell.isupper() else negative
 
 
 def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = None) -> Any:

@@ -13,6 +13,7 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.cells import and_more
+from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import (
     ANSWER,
     check_no_votes,
@@ -43,7 +44,7 @@ from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories
 
-CANDIDATE_PREFIXES = ("candidate_", "candidate:", "cand_", "label_")
+CANDIDATE_PREFIXES = (*INDICATORS, "label_")
 
 
 def read_candidates(

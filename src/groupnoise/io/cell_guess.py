@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from groupnoise.io.cells import WHOLE_NUMBER, holds_times
+from groupnoise.io.cells import WHOLE_NUMBER, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, plain_name, usual_column
 from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
@@ -70,13 +70,27 @@ def bags_beside(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReadin
     `known`: columns that play a part other than in bags, which are no features of them.
     """
     table = _Table(head, {})
+    table.least = MIN_FEATURES
     called = [name for name in table.frame.columns if _is_called_label(name)]
     table.numbers -= {*known.values(), *(name for name in table.ids if is_id_name(name))}
     table.numbers -= {name for name in table.frame.columns if plain_name(name) in HOW_OFTEN}
     return [each for each in table.bags() if each.columns["label"] in called]
 
 
+def bags_instead(head: pl.DataFrame, group: str | None, label: str | None) -> list[CellReading]:
+    """Return other ways to read bags where rows of a bag differ in what is called its label."""
+    if group is None or label is None:
+        return []
+    table = _Table(head, {"group": group})
+    if not {group, label} <= set(table.frame.columns) or table._is_constant(label, group):
+        return []
+    return table.bags()
+
+
 class _Table:
+    least = 1
+    """Features of bags whose label is called one."""
+
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
         nested = {name for name, kind in head.schema.items() if kind.is_nested()}
         self.vectors = {name for name in nested if holds_vectors(head[name])}
@@ -84,7 +98,7 @@ class _Table:
         self.frame = head.select(
             words[name]
             if name in words
-            else pl.col(name).cast(pl.String, strict=False).str.strip_chars()
+            else with_one_spelling(head[name].cast(pl.String, strict=False).str.strip_chars())
             for name in head.columns
             if name not in self.vectors and (name not in nested or words[name] is not None)
         )
@@ -126,7 +140,8 @@ class _Table:
         for group in groups:
             labels = [each for each in self._labels(group) if self._is_bag(group, each)]
             n_features = len(self._features(group, labels))
-            if labels and (n_features >= MIN_FEATURES or self.vectors):
+            least = self.least if any(map(_LABEL_WORDS.search, labels)) else MIN_FEATURES
+            if labels and (n_features >= least or self.vectors):
                 found[group] = labels
         # Slides of one patient share what the patient's do: the finest groups are the bags.
         finest = max(found, key=self.distinct.__getitem__, default="")
@@ -171,7 +186,7 @@ class _Table:
         why = (
             "the first is taken as the user"
             if not is_clear
-            else f"{ids[0]!r} is taken as the user, for its rows come one after the other in time"
+            else f"{ids[0]!r} is taken as the user, for its rows come one after the other"
         )
         user, item = (
             self.known.get(part, name) for part, name in zip(("user", "item"), ids, strict=True)
@@ -189,9 +204,13 @@ class _Table:
         """Return how often rows next in time share an id, beyond what chance would have."""
         times = self.frame[time]
         numbers = times.cast(pl.Float64, strict=False)
-        ids = self.frame[name].gather((times if numbers.null_count() else numbers).arg_sort())
+        order = (times if numbers.null_count() else numbers).arg_sort()
+        ids = self.frame[name]
         shares = ids.value_counts()["count"] / len(ids)
-        same = float((ids == ids.shift(1)).mean() or 0.0)  # type: ignore[arg-type]
+        same = max(  # next to each other in the file, too
+            float((each == each.shift(1)).mean() or 0.0)  # type: ignore[arg-type]
+            for each in (ids, ids.gather(order))
+        )
         chance = float((shares**2).sum())
         return float(same - chance - 4 * np.sqrt(chance / len(ids)))
 

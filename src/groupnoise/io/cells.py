@@ -23,6 +23,20 @@ DATE = re.compile(r"\s*\d{4}([-/])\d{2}\1\d{2}([ T]|\s*$)")
 DAY_AND_MONTH = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1\d{4}(\D|$)")
 EPOCHS = (946_684_800, 2_208_988_800)
 """Seconds since 1970 that begin the years 2000 and 2040: numbers between are taken as times."""
+WRITTEN_OUT = re.compile(
+    r"\s*(\d{1,2}\.? [^\W\d]{3,9}\.?,? \d{4}|[^\W\d]{3,9}\.? \d{1,2},? \d{4}"
+    r"|\d{1,2}-[^\W\d]{3}-\d{4})"
+)
+FURTHER_FORMS = (
+    "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d %b %Y %H:%M:%S",
+    "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
+)  # fmt: skip
+"""Forms of dates that are tried where the usual ones do not fit."""
+COMPACT = (19_000_101, 20_991_231)
+"""Dates as 20240131: numbers that rise as time does."""
+BOOLEANS = (
+    ("true", "false"), ("yes", "no"), ("ja", "nein"), ("oui", "non"), ("wahr", "falsch"),
+)  # fmt: skip
 N_LOOKED_AT = 100
 """Cells that tell whether a column holds dates."""
 
@@ -294,6 +308,11 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
         dates: pl.Series = text.str.to_datetime(strict=False, time_unit="us")
     except pl.exceptions.PolarsError:  # no date format fits even the first cells
         dates = pl.Series([None] * len(cells), dtype=pl.Datetime("us"))
+    for form in FURTHER_FORMS if dates.is_null().all() else ():
+        read = text.str.strip_chars().str.to_datetime(form, strict=False, time_unit="us")
+        if not read.is_null().all():
+            dates = read
+            break
     kind = "month/day/year" if month_first else "a date"
     _check_cells(
         table, column, cells, dates.is_null(), f"is neither a number nor {kind} like the others",
@@ -333,7 +352,10 @@ def columns_of_times(frame: pl.DataFrame) -> tuple[list[str], str]:
     dated = [cells.name for cells in frame if looks_dated(cells)]
     if dated:
         return dated, "dates"
-    return [cells.name for cells in frame if _holds_epochs(cells)], "times since 1970"
+    found = [cells for cells in frame if _holds_epochs(cells)]
+    is_compact = any(float(cells.drop_nulls()[0]) < EPOCHS[0] for cells in found)
+    kind = "days as numbers" if is_compact else "times since 1970"
+    return [cells.name for cells in found], kind
 
 
 def looks_dated(cells: pl.Series) -> bool:
@@ -343,7 +365,7 @@ def looks_dated(cells: pl.Series) -> bool:
     first = cells.drop_nulls().head(N_LOOKED_AT)
     if first.dtype != pl.String or not len(first):
         return False
-    return all(map(DATE.match, first)) or all(map(DAY_AND_MONTH.match, first))
+    return any(all(map(form.match, first)) for form in (DATE, DAY_AND_MONTH, WRITTEN_OUT))
 
 
 def holds_times(cells: pl.Series) -> bool:
@@ -358,4 +380,20 @@ def _holds_epochs(cells: pl.Series) -> bool:
     first = cells.drop_nulls().head(N_LOOKED_AT).cast(pl.Float64, strict=False)
     if not len(first) or first.null_count():
         return False
-    return any(first.is_between(*(unit * end for end in EPOCHS)).all() for unit in (1, 1000))
+    if any(first.is_between(*(unit * end for end in EPOCHS)).all() for unit in (1, 1000)):
+        return True
+    month, day = first // 100 % 100, first % 100
+    are_days = first.is_between(*COMPACT) & month.is_between(1, 12) & day.is_between(1, 31)
+    return bool((are_days & (first == first.floor())).all())
+
+
+def with_one_spelling(cells: pl.Series) -> pl.Series:
+    """Return TRUE, True and true as one word, where cells hold that and its opposite alone."""
+    if cells.dtype != pl.String:
+        return cells
+    first = cells.head(N_LOOKED_AT).str.to_lowercase().str.strip_chars()
+    if not any(first.is_in([*pair, ""]).all() for pair in BOOLEANS):
+        return cells
+    plain = cells.str.strip_chars().str.to_lowercase()
+    is_mixed = plain.n_unique() < cells.str.strip_chars().n_unique()
+    return plain if is_mixed and any(plain.is_in([*p, ""]).all() for p in BOOLEANS) else cells

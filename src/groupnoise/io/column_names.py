@@ -78,6 +78,8 @@ HOW_OFTEN = frozenset({
 })  # fmt: skip
 """What columns are called that say how often a user chose an item, or whether, or how; a row is one
 click all the same."""
+INDICATORS = ("candidate_", "candidate:", "cand_")
+"""How columns of 0 and 1, one for each candidate, begin."""
 NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
 """Parts that one column plays."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)

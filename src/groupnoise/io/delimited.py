@@ -143,6 +143,27 @@ def without_comments(
     return "\n".join(lines[first:]), first, n_blanked
 
 
+def without_titles(text: str) -> tuple[str, int]:
+    """Return text without titles above its table, and how many lines these are.
+
+    Lines of one cell, however cells may be apart, before lines that one mark divides into three or
+    more, as many in each.
+    """
+    lines = [line.strip() for line in text.split("\n", N_HEAD_RECORDS + 1)[:N_HEAD_RECORDS]]
+    for mark in SEPARATORS:
+        n_filled = [sum(bool(cell.strip()) for cell in line.split(mark)) for line in lines]
+        begin = next((at for at, n in enumerate(n_filled) if n > 2), 0)
+        table = [line for line in lines[begin:] if line]
+        titles = [line for line in lines[:begin] if line]
+        is_even = len({line.count(mark) for line in table}) == 1 and len(table) > 2
+        of_one_cell = all(
+            sum(map(bool, line.split(each))) < 2 for line in titles for each in SEPARATORS
+        )
+        if titles and is_even and of_one_cell and '"' not in lines[begin]:
+            return text.split("\n", begin)[begin], begin
+    return text, 0
+
+
 def _n_cells(line: str, separator: str) -> int:
     return len(line.split()) if separator == BLANKS else line.count(separator) + 1
 
@@ -176,6 +197,10 @@ def open_delimited(
         first_line += n_dropped
         if n_dropped + n_blanked:
             report(f"skipped {counted(n_dropped + n_blanked, 'lines')} of comments in {path}")
+        text, n_titles = without_titles(text)
+        first_line += n_titles
+        if n_titles:
+            report(f"skipped {counted(n_titles, 'lines')} above the names of the columns of {path}")
     if separator is None:
         separator = max(SEPARATORS, key=text.lstrip("\r\n").split("\n", 1)[0].count)
     if separator == BLANKS:

@@ -6,7 +6,6 @@ import ast
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,14 @@ from groupnoise.core.misspelt_labels import slips_in_words
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
+    BOOLEANS,
     and_more,
     as_id_cells,
     check_no_empty_cells,
     ids_as_array,
     number_cells,
     read_numbers,
+    with_one_spelling,
 )
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
@@ -205,7 +206,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
-    indicators = np.column_stack([read_numbers(table, column) for column in columns])
+    indicators = np.column_stack([_indicator(table, column) for column in columns])
     odd = np.argwhere((indicators != 0) & (indicators != 1))
     if len(odd):
         row, column = (int(position) for position in odd[0])
@@ -214,6 +215,17 @@ def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, l
             "where an indicator may hold only 0 and 1."
         )
     return indicators.astype(np.bool_), _without_shared_prefix(columns)
+
+
+def _indicator(table: Table, column: str) -> FloatArray:
+    """Return a column of 0 and 1, or of words such as TRUE and False, as numbers."""
+    cells = table.frame[column]
+    if cells.dtype == pl.String:
+        words = cells.str.strip_chars().str.to_lowercase()
+        for yes, no in BOOLEANS:
+            if words.is_in([yes, no]).all() and not words.null_count():
+                return (words == yes).to_numpy().astype(np.float64)
+    return read_numbers(table, column)
 
 
 def _without_shared_prefix(columns: Sequence[str]) -> list[str]:
@@ -233,7 +245,7 @@ def _single_labels(
     several: bool,
 ) -> tuple[IntArray, pl.Series]:
     """Return one entry per label of a row: the row, and the label as an id cell."""
-    cells = table.frame[column]
+    cells = with_one_spelling(table.frame[column])
     if may_lack:
         cells = _without_gaps(cells)
     else:
@@ -366,11 +378,12 @@ def labels_to_look_at(
             said.append(
                 f"{quoted(same)} are different labels; where they mean the same, write them alike"
             )
-    for name, mark in product(names, JOINTS):
-        parts = [part.strip() for part in name.split(mark)]
-        if len(parts) > 1 and set(parts) <= set(names):
+    for mark in JOINTS:
+        joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
+        known = [name for name, parts in joined.items() if parts <= set(names)]
+        if known or len(joined) >= max(MAX_NAMED, len(set().union(*joined.values()))):
             said.append(
-                f"took {name!r} as one label; where it means several, say "
+                f"took {(known or list(joined))[0]!r} as one label; where it means several, say "
                 f"--label-separator {mark!r}"
             )
             break

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.cell_guess import CellReading, bags_beside, readings_of_cells
-from groupnoise.io.column_names import USUAL_NAMES, plain_name, usual_column
+from groupnoise.io.cell_guess import CellReading, bags_beside, bags_instead, readings_of_cells
+from groupnoise.io.column_names import INDICATORS, USUAL_NAMES, plain_name, usual_column
 from groupnoise.io.columns import (
     are_unnamed_clicks,
     check_no_votes,
@@ -56,7 +56,10 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     names = {plain_name(name) for name in columns}
 
     def plays(part: str) -> bool:
-        return part in given or usual_column(part, columns) is not None
+        if part in given or usual_column(part, columns) is not None:
+            return True
+        n_indicators = sum(name.lower().startswith(INDICATORS) for name in columns)
+        return part == "candidates" and n_indicators > 1
 
     if is_resolved(columns) and not {"group", "user", "item"} & set(given):
         return ["pll"]
@@ -119,6 +122,10 @@ def guess_setting(
             return _told(readings[0])
         if readings:
             raise DataError(_question(path, readings))
+    if found == ["mil"] and "label" not in given:
+        other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))
+        if len(other) == 1 and "group" not in given:
+            return _told(other[0])
     if found == ["rs"] and not given:
         usual = {part: usual_column(part, columns) for part in ("user", "item", "time", "rating")}
         clicks = {part: name for part, name in usual.items() if name}

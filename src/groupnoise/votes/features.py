@@ -131,7 +131,8 @@ def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
     n_directions = min(TEXT_DIM, counts.shape[1] - 1, len(texts) - 1)
     if n_directions < 2:
         return np.asarray(counts.toarray())
-    reduced = TruncatedSVD(n_directions, random_state=seed).fit_transform(counts)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of texts that are all alike
+        reduced = TruncatedSVD(n_directions, random_state=seed).fit_transform(counts)
     return np.asarray(normalize(reduced))
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import annotator_columns, match_columns, written_columns
 from groupnoise.io.memberships import quoted, read_memberships
 from groupnoise.io.sources import Report, say_nothing
@@ -26,7 +27,6 @@ from groupnoise.votes.long_tables import (
     votes_beside,
 )
 
-INDICATOR_PREFIXES = ("candidate_", "candidate:", "cand_")
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
 MAX_GUESSED_LABELS = 30
 """Different cells of a column that may still be labels."""
@@ -167,7 +167,7 @@ def _from_candidates(
 ) -> VotedRows:
     columns = table.frame.columns
     if candidates is None:
-        found = [name for name in columns if name.lower().startswith(INDICATOR_PREFIXES)]
+        found = [name for name in columns if name.lower().startswith(INDICATORS)]
         candidates = found if len(found) > 1 else first_named(columns, CANDIDATE_NAMES)
         candidates = candidates or _column_of_json(table)
         if candidates is None:

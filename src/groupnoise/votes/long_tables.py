@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import and_more
 from groupnoise.io.columns import match_columns
@@ -165,6 +166,11 @@ def _entries(
         raise DataError(
             f"{table.locate(strays[0])}: a vote on row {ids[strays[0]]!r}, which is not among the "
             f"rows{and_more(len(strays))}; correct the id or drop the vote."
+        )
+    if n_unnamed := people.count(""):
+        report(
+            f"{counted(n_unnamed, 'votes')} without an annotator (column {parts['annotator']!r}) "
+            f"taken as of one, '?', the first in {table.locate(people.index(''))}"
         )
     yield from zip(rows, (name or "?" for name in people), said, sure, strict=True)
 

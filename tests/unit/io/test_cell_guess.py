@@ -4,6 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from groupnoise.bags import read_bags
+from groupnoise.candidates import read_candidates
 from groupnoise.exceptions import DataError
 from groupnoise.io.setting_guess import guess_setting
 
@@ -192,3 +194,33 @@ def test_columns_that_are_not_there_or_hold_lists_are_left_to_the_reader(tmp_pat
     pl.DataFrame(nested).write_parquet(path)
     with pytest.raises(DataError, match="do not tell"):
         guess_setting(str(path))
+
+
+def test_a_measurement_called_as_labels_are_gives_way_to_what_rows_of_a_bag_share(tmp_path):
+    rows = branches(y=np.random.default_rng(2).normal(size=240).round(3))
+    rows["slide"] = rows.pop("branch")
+    words = {"yes": ["TRUE", "True", "true"], "no": ["FALSE", "false", "False"]}
+    rows["has_loss"] = [words[each][row % 3] for row, each in enumerate(rows.pop("denied"))]
+    assert told(tmp_path, rows).columns == {"group": "slide", "label": "has_loss"}
+    data = read_bags(pl.DataFrame(rows), group="slide", label="has_loss")
+    assert data.class_names == ["false", "true"]
+
+
+def test_a_finding_of_each_sample_beside_dates_and_ages_is_asked_about(tmp_path):
+    rows = {
+        "Probe": [f"P{row // 5}" for row in range(120)],
+        "Befund": ["krank" if row // 5 % 2 else "gesund" for row in range(120)],
+        "Datum": [f"{1 + row % 28:02d}.05.2024" for row in range(120)],
+        "Alter": [30 + row % 40 for row in range(120)],
+    }
+    with pytest.raises(DataError, match="--group 'Probe' --label 'Befund' or --user 'Probe'"):
+        told(tmp_path, rows)
+
+
+def test_indicators_of_candidates_tell_what_a_file_holds_in_whatever_words(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = {"a": generator.normal(size=30), "cand_x": ["TRUE", "False"] * 15}
+    rows["cand_y"] = ["False", "true"] * 15
+    assert told(tmp_path, rows).setting == "pll"
+    data = read_candidates(tmp_path / "rows.csv")
+    assert data.candidates[:2].tolist() == [[True, False], [False, True]]

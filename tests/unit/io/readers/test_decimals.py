@@ -90,6 +90,55 @@ def test_votes_are_read_under_names_of_other_languages(tmp_path, names):
     assert votes.doubt().max() > 0
 
 
+def test_titles_above_a_table_are_skipped(tmp_path):
+    path, said = tmp_path / "rows.csv", []
+    path.write_text("Measured in May\n\nbag;x;y\na;1;2\nb;3;4\n", encoding="utf-8")
+    rows = read_table(path, report=said.append)
+    assert rows.frame.columns == ["bag", "x", "y"]
+    assert rows.locate(1).endswith("line 5")
+    assert said == [f"skipped 2 lines above the names of the columns of {path}"]
+    path.write_text('text\n"a, b, c"\n"d, e, f"\n"g, h, i"\n', encoding="utf-8")
+    assert read_table(path).frame.columns == ["text"]
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        ("02 Feb 2024", "01 Mar 2024"),
+        ("February 2, 2024", "March 1, 2024"),
+        ("20240202", "20240301"),
+        ("02/20/2024 11:00 PM", "03/01/2024 1:00 AM"),
+    ],
+)
+def test_dates_in_odd_forms_order_clicks(tmp_path, days):
+    path = tmp_path / "log.csv"
+    lines = "\n".join(
+        f'{user},{item},"{day}"'
+        for user in "ab"
+        for item, day in zip("yx", days[::-1], strict=True)
+    )
+    path.write_text(f"user,item,when\n{lines}\n", encoding="utf-8")
+    log = read_clicks(path)
+    assert log.item_ids[log.histories[0]].tolist() == ["x", "y"]
+
+
+def test_labels_joined_by_a_mark_that_is_not_guessed_are_pointed_out(tmp_path):
+    path, said = tmp_path / "rows.csv", []
+    rows = "".join(f"{k},{('cat/dog', 'dog/emu', 'cat/emu')[k % 3]}\n" for k in (3, 1, 4, 1, 5, 9))
+    path.write_text(f"x,candidates\n{rows}", encoding="utf-8")
+    read_candidates(path, report=said.append)
+    assert any("say --label-separator '/'" in sentence for sentence in said)
+
+
+def test_votes_of_nobody_are_told(tmp_path):
+    path, said = tmp_path / "votes.csv", []
+    path.write_text("row,annotator,label\n1,ann,cat\n1,,dog\n2,ann,dog\n", encoding="utf-8")
+    read_votes(path, report=said.append)
+    assert any(
+        "1 vote without an annotator" in sentence and "line 3" in sentence for sentence in said
+    )
+
+
 def test_a_copy_keeps_separator_mark_and_decimals(tmp_path):
     path, copy = tmp_path / "rows.csv", tmp_path / "copy.csv"
     path.write_text("a;b\n0,5;1\n0,7;2\n", encoding="utf-8-sig")
