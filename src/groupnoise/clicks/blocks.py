@@ -210,6 +210,7 @@ class LogLayout:
     has_header: bool = False
     names: tuple[str, ...] = ()
     is_quoted: bool = True
+    first_line: int = 1
 
 
 def read_head(
@@ -239,7 +240,8 @@ def read_head(
         report=report,
     )  # fmt: skip
     names = tuple(table.frame.columns)
-    return table, LogLayout(document.separator, document.has_header, names)
+    first = document.first_line
+    return table, LogLayout(document.separator, document.has_header, names, first_line=first)
 
 
 def is_pairs(source: Source) -> bool:

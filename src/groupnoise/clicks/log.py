@@ -382,7 +382,9 @@ def is_log_of_rows(files: Source, columns: Mapping[str, Any]) -> bool:
     if not is_plain or files.format not in BLOCK_FORMATS or files.format == "text":
         return False
     form = {name: columns.get(name) for name in ("separator", "header")}
-    head, _ = read_head(files, **form, report=say_nothing)
+    head, layout = read_head(files, **form, report=say_nothing)
+    if layout.first_line > 1:  # titles stand above the log
+        return False
     named = {name: columns.get(name) for name in ("user", "item", "time")}
     found = find_click_columns(head.frame, head.origin, say_nothing, **named, rating=None)
     return not holds_lists(with_lists(head, found, say_nothing), found)

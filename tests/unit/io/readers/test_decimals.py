@@ -4,7 +4,7 @@ import pytest
 
 from groupnoise.audit.clean import write_cleaned_table
 from groupnoise.candidates import read_candidates
-from groupnoise.clicks import read_clicks
+from groupnoise.clicks import convert_clicks, read_clicks
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.tables import read_table
 from groupnoise.votes.files import read_votes
@@ -99,6 +99,13 @@ def test_titles_above_a_table_are_skipped(tmp_path):
     assert said == [f"skipped 2 lines above the names of the columns of {path}"]
     path.write_text('text\n"a, b, c"\n"d, e, f"\n"g, h, i"\n', encoding="utf-8")
     assert read_table(path).frame.columns == ["text"]
+
+
+@pytest.mark.parametrize("above", ["Clicks of May\n\n", "# clicks of May\n"])
+def test_a_log_below_a_title_or_a_comment_is_converted(tmp_path, above):
+    path = tmp_path / "log.csv"
+    path.write_text(f"{above}user,item,time\na,x,1\na,y,2\nb,x,3\n", encoding="utf-8")
+    assert convert_clicks(path, tmp_path / "out").histories.n_objects == 3
 
 
 @pytest.mark.parametrize(
