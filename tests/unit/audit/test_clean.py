@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from groupnoise.audit import GroupIssues, cleaned_copy
-from groupnoise.audit.clean import about_cleaned, write_cleaned_table
+from groupnoise.audit.clean import about_cleaned, cleaned_table, write_cleaned_table
 from groupnoise.bags import load_digit_bags
-from groupnoise.candidates import load_digit_candidates
+from groupnoise.candidates import load_digit_candidates, read_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import open_groups, write_groups
@@ -97,3 +97,15 @@ def test_a_cleaned_table_is_a_file_of_the_form_its_name_has(tmp_path, name):
     again = read_table(tmp_path / name).frame
     assert again["id"].to_list() == ["a", "b"]
     assert [float(cell) for cell in again["size"]] == [1.5, 2.0]
+
+
+def test_indicators_in_words_lose_candidates_in_the_same_words(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = "".join(f"{k},TRUE,True,{'False' if k % 2 else 'true'}\n" for k in (3, 1, 4, 1, 5, 9))
+    path.write_text(f"x,cand_a,cand_b,cand_c\n{rows}", encoding="utf-8")
+    data = read_candidates(path)
+    fewer = data.candidates.copy()
+    fewer[:, :2] = [[True, False]]
+    left = cleaned_table(read_table(path), data, replace(data, candidates=fewer))
+    assert set(left["cand_b"].to_list()) == {"false"}
+    assert set(left["cand_a"].to_list()) == {"TRUE"}
