@@ -48,7 +48,7 @@ class MemberSettings:
         of a positive bag is positive, and learned); "inherited" (each instance has a label of its
         bag), "label_set" (exact likelihood of the set of labels) or "matching" (the paper's, both
         normalisations, tempered).
-    `scaling`: scaling of the features; "pieces" is for tables of few features (`Scaler`).
+    `scaling`: of the features; "pieces" and "landmarks" are for tables of few ones (`Scaler`).
     `encoder` (one of "identity", "mlp"): linear, or with one hidden layer.
     `hidden`: its width.
     `dropout`: share of its units dropped in training.

@@ -13,7 +13,7 @@ from groupnoise.bags.members import STATISTICS, BagProblem, MemberSettings
 from groupnoise.bags.statistics import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.scaling import PIECES, PieceMap
+from groupnoise.core.scaling import LANDMARKS, PIECES, PieceMap
 from groupnoise.decisions.portfolio import Option
 
 FEW_BAGS = 40
@@ -98,9 +98,10 @@ def bag_options(
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
+        regions = (LANDMARKS,) if facts.get("pieces of the features") and not few else ()
         linear = [
             _settings(problem, likelihood, each)
-            for each in scalings
+            for each in (*scalings, *regions)
             for likelihood in ("noisy_or", "soft_max", "inherited")
         ]
         found = [replace(each, weight_decay=decay) for decay in LINEAR_DECAYS for each in linear]

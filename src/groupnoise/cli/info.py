@@ -70,6 +70,7 @@ WORDS: dict[str, dict[Any, str]] = {
         "standard": "standardized features",
         "power": "features bent to a bell curve",
         "pieces": "features cut to pieces",
+        "landmarks": "closeness to some of the instances",
         "rms": "features that keep their zeros",
         "l2": "rows of one length",
     },

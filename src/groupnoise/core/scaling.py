@@ -16,7 +16,8 @@ from groupnoise.exceptions import DataError
 
 SCALINGS = ("standard", "l2", "power", "rms", "none")
 PIECES = "pieces"
-"""A further kind, which has more columns than features: only members of bags know it."""
+LANDMARKS = "landmarks"
+"""Further kinds, which have more columns than features: only members of bags know them."""
 
 MAX_OFFSET = 1e3
 """Standard deviations from zero up to which single precision keeps the digits of a feature."""
@@ -28,6 +29,10 @@ MAX_VALUES = 20
 """Values up to which a feature of whole numbers is taken as a code of categories."""
 QUANTILES = (0.2, 0.4, 0.6, 0.8)
 """Where the effect of another feature may change its slope."""
+N_LANDMARKS = 100
+NEAR, NEARER = 2.0, 4.0
+"""How fast closeness falls with the mean squared distance of standard features, and how many times
+as fast beside the share of one of them: the fewer they are, the closer landmarks lie."""
 MIN_SPREAD = 0.2
 """Least standard deviation that an indicator is divided by: rare values would grow large."""
 
@@ -41,16 +46,19 @@ class Scaler:
         features with long tails); all features divided by one number, their root mean square, so
         that zeros and proportions stay (for words and pixels); the same as "standard" after
         features became pieces (an indicator of each value of a code, other features beside what
-        they exceed their quantiles by), so that linear models bend; or nothing.
+        they exceed their quantiles by), so that linear models bend; the same after features became
+        closeness to some of the rows ("landmarks"), so that linear models know of regions;
+        or nothing.
     """
 
     def __init__(self, kind: str) -> None:
-        check_choice("scaling", kind, (*SCALINGS, PIECES))
+        check_choice("scaling", kind, (*SCALINGS, PIECES, LANDMARKS))
         self.kind = kind
         self.centre: Floats = np.zeros(0)
         self.spread: Floats = np.ones(0)
         self.power: PowerMap | None = None
         self.pieces: PieceMap | None = None
+        self.landmarks: LandmarkMap | None = None
 
     @property
     def width(self) -> int:
@@ -66,7 +74,9 @@ class Scaler:
             self.power = PowerMap.fit(rows)
         if self.kind == PIECES:
             self.pieces = PieceMap.fit(rows)
-        if self.kind in ("standard", "power", PIECES):
+        if self.kind == LANDMARKS:
+            self.landmarks = LandmarkMap.fit(rows)
+        if self.kind in ("standard", "power", PIECES, LANDMARKS):
             in_single = self.power is not None and is_long(rows) and _is_narrow(rows)
             self._learn_moments(rows, in_single=in_single)
             if in_single and not self._is_near:
@@ -99,10 +109,9 @@ class Scaler:
         self.spread = np.where(varies, std, 1.0)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the powers or the pieces of rows, where there are any."""
-        if self.power is not None:
-            return self.power(rows)
-        return rows if self.pieces is None else self.pieces(rows)
+        """Return what rows become before they are centred."""
+        shape = self.power or self.pieces or self.landmarks
+        return rows if shape is None else shape(rows)
 
     def _raised_in_single(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         import torch
@@ -176,6 +185,8 @@ class Scaler:
             arrays["scaler.power"] = self.power.table
         if self.pieces is not None:
             arrays["scaler.pieces"] = self.pieces.table
+        if self.landmarks is not None:
+            arrays["scaler.landmarks"] = self.landmarks.table
         return arrays
 
     @classmethod
@@ -187,6 +198,8 @@ class Scaler:
             scaler.power = PowerMap(arrays["scaler.power"])
         if kind == PIECES:
             scaler.pieces = PieceMap(arrays["scaler.pieces"])
+        if kind == LANDMARKS:
+            scaler.landmarks = LandmarkMap(arrays["scaler.landmarks"])
         return scaler
 
 
@@ -255,6 +268,35 @@ class PieceMap:
         found = rows[:, self.feature].astype(np.float64)
         excess = np.maximum(found - value, 0.0)
         result: Floats = np.where(kind == 0, found, np.where(kind == 1, found == value, excess))
+        return result
+
+
+class LandmarkMap:
+    """Closeness to some rows, so that linear models know of regions that no line divides.
+
+    `table` (2 + n_landmarks, n_features): centre and spread of the features, and the landmarks,
+        scaled by these.
+    """
+
+    def __init__(self, table: Floats) -> None:
+        self.table = table
+
+    @classmethod
+    def fit(cls, rows: NDArray[Any]) -> LandmarkMap:
+        """Take rows at even steps as landmarks."""
+        some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
+        spread = some.std(axis=0)
+        scale = np.array([some.mean(axis=0), np.where(spread > 0, spread, 1.0)])
+        places = np.unique(np.linspace(0, len(some) - 1, N_LANDMARKS).astype(np.int64))
+        return cls(np.concatenate([scale, (some[places] - scale[0]) / scale[1]]))
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        """Return the closeness of each row to each landmark, shape (n_rows, n_landmarks)."""
+        centre, spread, places = self.table[0], self.table[1], self.table[2:]
+        found = (rows.astype(np.float64) - centre) / spread
+        squares = (found**2).sum(axis=1)[:, None] + (places**2).sum(axis=1)
+        distance = np.maximum(squares - 2.0 * found @ places.T, 0.0) / places.shape[1]
+        result: Floats = np.exp(-NEAR * (1.0 + NEARER / places.shape[1]) * distance)
         return result
 
 

@@ -193,7 +193,26 @@ def test_categories_beside_numbers_are_cut_to_pieces_however_many_zeros_they_are
     assert facts["zeros among the features"] > 0.5
     options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
     # One size for all features would leave nothing of the categories.
-    assert {each.parameters["scaling"] for each in options} == {"standard", "power", "pieces"}
+    assert {each.parameters["scaling"] for each in options} == {
+        *("standard", "power", "pieces", "landmarks")
+    }
+
+
+@pytest.mark.slow
+def test_regions_that_no_line_divides_are_told_without_being_asked_for():
+    places = np.random.default_rng(0).uniform(-2.0, 2.0, size=(9000, 2))
+    radius = np.hypot(*places.T)
+    ring, others = places[(radius > 0.8) & (radius < 1.2)], places[abs(radius - 1.0) > 0.3]
+    bags, labels, truth = [], [], []
+    for bag in range(140):
+        n = 2 * (bag % 2)
+        bags.append(np.vstack([ring[bag * 2 : bag * 2 + n], others[bag * 12 : bag * 12 + 12 - n]]))
+        labels.append(bag % 2)
+        truth += [1] * n + [0] * (12 - n)
+    model = MaxMatchingMILClassifier(random_state=0).fit(bags[:100], labels[:100])
+    answers = model.predict_proba(bags[100:])[:, 1]
+    assert roc_auc_score(truth[-len(answers) :], answers) > 0.9
+    assert np.mean(model.predict_bags(bags[100:]) == labels[100:]) > 0.9
 
 
 def test_prices_beside_many_categories_are_not_divided_by_one_number():

@@ -11,7 +11,7 @@ from sklearn.preprocessing import PowerTransformer
 from groupnoise.core import arrays, scaling
 from groupnoise.core.groups import Groups
 from groupnoise.core.power import PowerMap, yeo_johnson
-from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, Scaler
+from groupnoise.core.scaling import LANDMARKS, MIN_SPREAD, PIECES, SCALINGS, Scaler
 from groupnoise.core.streamed_groups import scaled_groups
 from groupnoise.exceptions import DataError
 
@@ -49,7 +49,7 @@ def test_a_value_beyond_single_precision_is_refused_by_its_place(kind, value):
         Scaler(kind).fit(rows)
 
 
-@pytest.mark.parametrize("kind", [*SCALINGS, PIECES])
+@pytest.mark.parametrize("kind", [*SCALINGS, PIECES, LANDMARKS])
 def test_a_later_value_beyond_single_precision_is_refused_like_one_in_training(kind):
     scaler = Scaler(kind).fit(ROWS)
     rows = ROWS[:5].copy()
@@ -154,6 +154,25 @@ def test_pieces_are_indicators_of_codes_and_excesses_over_quantiles():
     assert (again(unknown)[0, :3] < 0).all()
 
 
+def test_landmarks_are_rows_and_closeness_falls_with_the_mean_squared_distance():
+    generator = np.random.default_rng(1)
+    rows = np.column_stack([generator.normal(5.0, 3.0, size=60), np.ones(60)])
+    scaler = Scaler(LANDMARKS).fit(rows)
+    standard = (rows - rows.mean(axis=0)) / [rows[:, 0].std(), 1.0]
+    closeness = np.empty((60, 60))
+    for row, one in enumerate(standard):
+        for place, other in enumerate(standard):  # so few rows are all landmarks
+            closeness[row, place] = np.exp(-2.0 * (1.0 + 4.0 / 2) * sum((one - other) ** 2) / 2)
+    spread = closeness.std(axis=0)
+    np.testing.assert_allclose(
+        scaler(rows), (closeness - closeness.mean(axis=0)) / spread, rtol=1e-4, atol=1e-5
+    )
+    again = Scaler.from_arrays(LANDMARKS, scaler.arrays())
+    unknown = np.array([[1e6, 1.0]])
+    np.testing.assert_array_equal(again(unknown), scaler(unknown))
+    assert np.isfinite(again(unknown)).all()
+
+
 @pytest.mark.parametrize("kind", SCALINGS)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f4", np.float64])
 def test_rows_scaled_as_they_are_read_are_those_scaled_at_once(kind, dtype):
@@ -167,7 +186,7 @@ def test_rows_scaled_as_they_are_read_are_those_scaled_at_once(kind, dtype):
     np.testing.assert_allclose(place, scaler(rows), rtol=1e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", [*SCALINGS, PIECES])
+@pytest.mark.parametrize("kind", [*SCALINGS, PIECES, LANDMARKS])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_rows_of_many_blocks_are_scaled_as_those_of_one(kind, dtype, monkeypatch):
     generator = np.random.default_rng(1)
