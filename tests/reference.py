@@ -599,6 +599,18 @@ def weights_of_settings(information, scale):
     return [math.exp(each / scale) / total for each in information]
 
 
+def information_of_average(predictions, weights, factor, candidates, doubt):
+    """Mean information of the weighted mean of answers whose logarithms are divided by a factor."""
+    n_rows, n_classes = candidates.shape
+    average = np.zeros((n_rows, n_classes))
+    for each, weight in zip(predictions, weights, strict=True):
+        for i in range(n_rows):
+            powers = [float(each[i, k]) ** (1 / factor) for k in range(n_classes)]
+            for k in range(n_classes):
+                average[i, k] += weight * powers[k] / sum(powers)
+    return sum(candidate_information(average, candidates, doubt=doubt)) / n_rows
+
+
 def population_stability(shares, counts):
     """Shift of counts from expected shares, half a count added to each bin."""
     n = sum(counts)

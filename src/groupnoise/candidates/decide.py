@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 from groupnoise.candidates.answers import CandidateParameters
-from groupnoise.candidates.averaging import averaged_options
+from groupnoise.candidates.averaging import averaged_options, common_factor
 from groupnoise.candidates.frequencies import label_offsets
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
+    at_temperature,
     best_temperature,
     candidate_options,
     facts_of_rows,
@@ -126,7 +127,7 @@ def choose_settings(
             "that rows of X and candidates are in the same order and that the features tell "
             "labels apart."
         )
-    best = _tempered(trials, best, first.resource)
+    best = _tempered(trials, best, weights, first.resource)
     is_open = not facts["labels in an order"] and "label_offsets" not in trials.asked
     if is_open and _label_ahead(trials, best, weights, first.resource):
         best = _as_frequent(trials, best, first.resource)
@@ -183,18 +184,27 @@ def _label_ahead(
     )
 
 
-def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
-    """Return options that sound as sure as held-out rows say they may, so that none drowns others.
+def _tempered(
+    trials: HeldOutTrials, options: list[Option], weights: list[float], share: float
+) -> list[Option]:
+    """Return options that sound as sure as held-out rows say they may, alone and together.
 
     Settings differ in how sure they sound; in an average the surest would decide alone.
     """
     if "answer_temperature" in trials.asked:
         return options
     candidates = trials.candidates[trials.held]
+    known = [trials.predicted(each, share) for each in options]
+    alone = [best_temperature(each, candidates) for each in known]
+    factor = 1.0
+    if len(options) > 1:
+        known = [at_temperature(each, found) for each, found in zip(known, alone, strict=True)]
+        factor = common_factor(known, weights, candidates)
     return [
-        replace(each, parameters={**each.parameters, "answer_temperature": found})
-        for each in options
-        for found in [best_temperature(trials.predicted(each, share), candidates)]
+        replace(
+            each, parameters={**each.parameters, "answer_temperature": round(factor * found, 4)}
+        )
+        for each, found in zip(options, alone, strict=True)
     ]
 
 

@@ -62,7 +62,8 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         Lambda.
     answer_temperature : "auto" or float, default="auto"
         What logits are divided by in answers, found for each setting on held-out rows, so that
-        none drowns the others in the average because it sounds surer.
+        none drowns the others in the average because it sounds surer, and by a common factor
+        for all, so that the average is as sure as it may be.
     label_offsets : "auto", sequence of float or None, default="auto"
         What is added to the logarithm of the answer of each of `classes_`. Found for each setting
         on held-out rows, where its answers are far from how frequent labels are.

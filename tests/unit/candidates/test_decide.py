@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from sklearn.linear_model import LogisticRegression
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
-from groupnoise.candidates import add_candidates, averaging
+from groupnoise.candidates import add_candidates, averaging, decide
 from groupnoise.candidates.averaging import averaged_options
 from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
 from groupnoise.candidates.held_out import (
     TEMPERATURES,
     HeldOutTrials,
     best_information,
+    best_temperature,
     candidate_options,
     facts_of_rows,
     information,
@@ -303,7 +305,8 @@ def test_how_sure_answers_sound_does_not_count():
 def test_settings_sound_as_sure_as_held_out_rows_say_they_may(decided, tmp_path):
     model, rows, _, _ = decided
     found = [parameters["answer_temperature"] for _, parameters in model.decisions_.members]
-    assert all(each in TEMPERATURES for each in found)
+    possible = {round(t * f, 4) for t in TEMPERATURES for f in averaging.FACTORS}
+    assert set(found) <= possible
     weighted = [
         weight * tempered_by_loops(one, rows, parameters["answer_temperature"])
         for (weight, parameters), (_, one) in zip(
@@ -314,6 +317,44 @@ def test_settings_sound_as_sure_as_held_out_rows_say_they_may(decided, tmp_path)
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+
+
+def settings_that_differ():
+    """What three settings say of rows, each as sure as it is right, and the candidates."""
+    generator = np.random.default_rng(0)
+    truth = generator.integers(4, size=120)
+    candidates = (generator.random((120, 4)) < 0.2) | (truth[:, None] == np.arange(4))
+    predictions = []
+    for _ in range(3):
+        logits = 3.0 * (truth[:, None] == np.arange(4)) + 1.5 * generator.normal(size=(120, 4))
+        predictions.append(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
+    return predictions, [0.5, 0.3, 0.2], candidates
+
+
+def test_settings_are_as_sure_together_as_held_out_rows_say_they_may():
+    predictions, weights, candidates = settings_that_differ()
+    told = {
+        each: reference.information_of_average(predictions, weights, each, candidates, 0.02)
+        for each in averaging.FACTORS
+    }
+    factor = averaging.common_factor(predictions, weights, candidates)
+    assert factor == max(told, key=told.get) < 1.0
+
+    options = [Option(name, {"answer_temperature": 1.0}) for name in "abc"]
+    known = dict(zip("abc", predictions, strict=True))
+    trials = SimpleNamespace(
+        asked={},
+        candidates=candidates,
+        held=slice(None),
+        predicted=lambda option, share: known[option.name],
+    )
+    alone = decide._tempered(trials, options[:1], [1.0], 0.5)
+    together = decide._tempered(trials, options, weights, 0.5)
+    first = alone[0].parameters["answer_temperature"]
+    assert first == best_temperature(predictions[0], candidates)
+    assert together[0].parameters["answer_temperature"] < first
+    trials.asked = {"answer_temperature": 1.0}
+    assert decide._tempered(trials, options, weights, 0.5) == options
 
 
 def tempered_by_loops(one, rows, temperature):
