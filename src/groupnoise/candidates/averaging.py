@@ -179,10 +179,10 @@ def averaged_options(search: Search) -> list[tuple[Option, float]]:
 def common_factor(
     predictions: Sequence[FloatArray], weights: Sequence[float], candidates: BoolArray
 ) -> float:
-    """Return by what to multiply the temperatures of settings so that their average is as sure as
-    held-out candidates say it may be.
+    """Return by what to multiply the temperatures of settings that answer together.
 
-    Settings that are each as sure as they may be sound too timid together, for they differ.
+    Settings that are each as sure as they may be sound too timid in an average, for they differ.
+    Under this factor the average tells most of held-out candidates.
 
     One of `FACTORS`. `predictions`: what each setting says of held-out rows, (n_rows, n_classes)
     each. `weights`: how much each counts. `candidates` (n_rows, n_classes): their candidate labels.

@@ -18,7 +18,6 @@ from groupnoise.candidates.averaging import averaged_options, common_factor
 from groupnoise.candidates.frequencies import label_offsets
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
-    at_temperature,
     best_temperature,
     candidate_options,
     facts_of_rows,
@@ -127,7 +126,7 @@ def choose_settings(
             "that rows of X and candidates are in the same order and that the features tell "
             "labels apart."
         )
-    best = _tempered(trials, best, weights, first.resource)
+    best = _tempered(trials, best, first.resource)
     is_open = not facts["labels in an order"] and "label_offsets" not in trials.asked
     if is_open and _label_ahead(trials, best, weights, first.resource):
         best = _as_frequent(trials, best, first.resource)
@@ -136,6 +135,7 @@ def choose_settings(
                 "Answers are brought near how frequent labels are (label_offsets): by held-out "
                 "candidates the answers of these settings were far from it."
             )
+    best = _as_sure_together(trials, best, weights, first.resource)
     if ahead := _label_ahead(trials, best, weights, first.resource):
         warnings.append(ahead)
     best = _smoothed(trials, best, weights, first.resource) if facts["labels in an order"] else best
@@ -184,28 +184,40 @@ def _label_ahead(
     )
 
 
-def _tempered(
-    trials: HeldOutTrials, options: list[Option], weights: list[float], share: float
-) -> list[Option]:
-    """Return options that sound as sure as held-out rows say they may, alone and together.
+def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
+    """Return options that sound as sure as held-out rows say they may, so that none drowns others.
 
     Settings differ in how sure they sound; in an average the surest would decide alone.
     """
     if "answer_temperature" in trials.asked:
         return options
     candidates = trials.candidates[trials.held]
-    known = [trials.predicted(each, share) for each in options]
-    alone = [best_temperature(each, candidates) for each in known]
-    factor = 1.0
-    if len(options) > 1:
-        known = [at_temperature(each, found) for each, found in zip(known, alone, strict=True)]
-        factor = common_factor(known, weights, candidates)
     return [
-        replace(
-            each, parameters={**each.parameters, "answer_temperature": round(factor * found, 4)}
-        )
-        for each, found in zip(options, alone, strict=True)
+        replace(each, parameters={**each.parameters, "answer_temperature": found})
+        for each in options
+        for found in [best_temperature(trials.predicted(each, share), candidates)]
     ]
+
+
+def _as_sure_together(
+    trials: HeldOutTrials, options: list[Option], weights: list[float], share: float
+) -> list[Option]:
+    """Return options whose average sounds as sure as held-out rows say it may.
+
+    What each answers stays the same: offsets of labels are scaled with the temperature.
+    """
+    if "answer_temperature" in trials.asked or len(options) == 1:
+        return options
+    known = [trials.predicted(each, share) for each in options]
+    factor = common_factor(known, weights, trials.candidates[trials.held])
+    surer = []
+    for each in options:
+        found = {"answer_temperature": round(factor * each.parameters["answer_temperature"], 4)}
+        offsets = each.parameters["label_offsets"]
+        if offsets is not None and "label_offsets" not in trials.asked:
+            found["label_offsets"] = tuple(round(offset / factor, 4) for offset in offsets)
+        surer.append(replace(each, parameters={**each.parameters, **found}))
+    return surer
 
 
 def _as_frequent(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:

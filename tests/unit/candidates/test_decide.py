@@ -19,7 +19,6 @@ from groupnoise.candidates.held_out import (
     TEMPERATURES,
     HeldOutTrials,
     best_information,
-    best_temperature,
     candidate_options,
     facts_of_rows,
     information,
@@ -340,7 +339,9 @@ def test_settings_are_as_sure_together_as_held_out_rows_say_they_may():
     factor = averaging.common_factor(predictions, weights, candidates)
     assert factor == max(told, key=told.get) < 1.0
 
-    options = [Option(name, {"answer_temperature": 1.0}) for name in "abc"]
+    decided = {"answer_temperature": 2.0, "label_offsets": None}
+    options = [Option(name, decided) for name in "ab"]
+    options.append(Option("c", {**decided, "label_offsets": (0.1, 0.2, 0.3, 0.4)}))
     known = dict(zip("abc", predictions, strict=True))
     trials = SimpleNamespace(
         asked={},
@@ -348,13 +349,16 @@ def test_settings_are_as_sure_together_as_held_out_rows_say_they_may():
         held=slice(None),
         predicted=lambda option, share: known[option.name],
     )
-    alone = decide._tempered(trials, options[:1], [1.0], 0.5)
-    together = decide._tempered(trials, options, weights, 0.5)
-    first = alone[0].parameters["answer_temperature"]
-    assert first == best_temperature(predictions[0], candidates)
-    assert together[0].parameters["answer_temperature"] < first
-    trials.asked = {"answer_temperature": 1.0}
-    assert decide._tempered(trials, options, weights, 0.5) == options
+    together = decide._as_sure_together(trials, options, weights, 0.5)
+    expected = [pytest.approx(2.0 * factor)] * 3
+    assert [each.parameters["answer_temperature"] for each in together] == expected
+    # The answer of a setting stays the same: its offsets are scaled too.
+    scaled = np.array([0.1, 0.2, 0.3, 0.4]) / factor
+    np.testing.assert_allclose(together[2].parameters["label_offsets"], scaled, atol=1e-4)
+    # Alone a setting keeps its temperature, and so do all where the user gave it.
+    assert decide._as_sure_together(trials, options[:1], [1.0], 0.5) == options[:1]
+    trials.asked = {"answer_temperature": 2.0}
+    assert decide._as_sure_together(trials, options, weights, 0.5) == options
 
 
 def tempered_by_loops(one, rows, temperature):
