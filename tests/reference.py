@@ -591,12 +591,12 @@ def forest_logits(rows, roots, feature, threshold, following, leaves, floor):
     return np.log(result + floor / n_labels)
 
 
-def weights_of_settings(information, scale):
-    """Weights of settings: each e times less for `scale` that it is behind, and one together."""
-    total = 0.0
-    for each in information:
-        total += math.exp(each / scale)
-    return [math.exp(each / scale) / total for each in information]
+def share_of_forests(ahead, told, most, scale):
+    """How much forests count that tell `told` where the best other setting tells `ahead`."""
+    share = most
+    if told < ahead:
+        share = most * math.exp(-(ahead - told) / scale)
+    return share
 
 
 def information_of_average(predictions, weights, factor, candidates, doubt):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from groupnoise.candidates.answers import DETAILS
 from groupnoise.candidates.held_out import at_temperature, information
-from groupnoise.candidates.model import SOLVED, CandidateModel
+from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
@@ -41,14 +41,19 @@ MAX_KERNELS = 2
 """Kernels err alike, and the criterion flatters them: on `lost`, beside networks with a quarter of
 their epochs, the best kernel was ahead by the criterion and six points behind in accuracy."""
 MIN_AVERAGED, MAX_AVERAGED = 3, 5
-"""Settings that are averaged: the best of each kind, whose errors differ, and where kinds are few
-further ones that held-out rows cannot tell from the best."""
-SCALE = 0.15
-"""Information a row by which a setting behind the best counts e times less in the average."""
+"""Networks and kernels that are averaged: the best, and further ones that held-out rows cannot tell
+from it."""
+BEHIND = 4.0
+"""Standard errors behind the first beyond which one of them is never averaged."""
+FORESTS = ("trees", "random trees")
+SHARE, SCALE = 1 / 3, 0.3
+"""Most that forests count beside the others, and information a row by which forests behind the best
+of these count e times less. The criterion flatters forests: on `birdsong` they are ahead by it and
+four points behind in accuracy."""
 LEAST, LEAST_TOLD = 0.1, 1 / 3
-"""Weight beside the best setting, and information beside that of the best, below which a setting
-is not averaged. One that tells nothing beyond how frequent labels are would otherwise drown
-the others where a false label is a candidate nearly everywhere."""
+"""What forests must count, and tell beside the best setting, to be asked at all. One that tells
+nothing beyond how frequent labels are would otherwise drown the others where a false label is
+a candidate nearly everywhere."""
 FACTORS = (0.35, 0.42, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.2)
 """Of the temperatures of settings that answer together."""
 
@@ -149,31 +154,39 @@ NOTHING_TAKEN = WeightedSettings()
 def averaged_options(search: Search) -> list[tuple[Option, float]]:
     """Return the options that answer together, and how much each counts.
 
-    One to five, the best first; weights sum to one. The best of each kind comes before a second of
-    any: networks that heed frequencies and those that do not, kernels and trees err in different
-    rows. A setting counts exp(information / SCALE). `search`: all options with their scores.
+    The best first; weights sum to one. Networks and kernels near the best of them count alike.
+    Forests err in other rows: beside them they count at most a third, the less the further
+    they are behind. `search`: all options with their scores.
     """
     scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
     told = {each.name: float(scores[each.name].mean()) for each in search.ranking}
-    first = search.ranking[0].name
-    weight = {name: math.exp((each - told[first]) / SCALE) for name, each in told.items()}
-    near = [
-        each
-        for each in search.ranking
-        if weight[each.name] >= LEAST
-        and told[each.name] >= min(LEAST_TOLD * told[first], told[first])
+    forests = [each for each in search.ranking if each.parameters["encoder"] in FORESTS]
+    others = _near([each for each in search.ranking if each not in forests], scores)
+    forests = _near(forests, scores)
+    share = 1.0 if forests else 0.0
+    if others and forests:
+        best, ahead = told[forests[0].name], told[others[0].name]
+        share = SHARE * math.exp(min(0.0, best - ahead) / SCALE)
+        if share < LEAST or best < LEAST_TOLD * max(ahead, 0.0):
+            forests, share = [], 0.0
+    weights = {each.name: (1.0 - share) / len(others) for each in others}
+    weights |= {each.name: share / len(forests) for each in forests}
+    return [(each, weights[each.name]) for each in search.ranking if each.name in weights]
+
+
+def _near(ranking: list[Option], scores: Mapping[str, FloatArray]) -> list[Option]:
+    """Return the first of some options, and those not far behind it."""
+    kernels = [each for each in ranking if each.parameters["encoder"] == "kernel"]
+    left = [each for each in ranking if each not in kernels[MAX_KERNELS:]] or kernels
+    return [
+        option
+        for number, option in enumerate(left[:MAX_AVERAGED])
+        if is_level(
+            scores[left[0].name],
+            scores[option.name],
+            BEHIND if number < MIN_AVERAGED else 1.0,
+        )
     ]
-    kinds = [_kind(each) for each in near]
-    kernels = [each for each in near if each.parameters["encoder"] == "kernel"]
-    best = [each for number, each in enumerate(near) if _kind(each) not in kinds[:number]]
-    for option in near:
-        if option in best or option in kernels[MAX_KERNELS:]:
-            continue
-        if len(best) < MIN_AVERAGED or is_level(scores[first], scores[option.name], 1.0):
-            best.append(option)
-    best = best[:MAX_AVERAGED]
-    total = sum(weight[each.name] for each in best)
-    return [(each, weight[each.name] / total) for each in best]
 
 
 def common_factor(
@@ -193,12 +206,6 @@ def common_factor(
         return float(information(np.average(surer, axis=0, weights=weights), candidates).mean())
 
     return max(FACTORS, key=told)
-
-
-def _kind(option: Option) -> str:
-    """Return what decides in which rows a setting errs."""
-    encoder = option.parameters["encoder"]
-    return str(encoder if encoder in SOLVED else option.parameters["normalize"])
 
 
 @inherit_docstring

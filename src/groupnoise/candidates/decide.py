@@ -114,8 +114,7 @@ def choose_settings(
     reasons = [f"{best[0].name!r} predicted held-out candidates best: {best[0].why}."]
     if len(best) > 1:
         reasons.append(
-            f"{len(best)} settings are averaged, the best of each kind first: their errors differ, "
-            "and none is sure to win."
+            f"{len(best)} settings are averaged: their errors differ, and none is sure to win."
         )
     if search.out_of_time:
         reasons.append(f"The budget of {budget:g} s ended the search before all was tried.")

@@ -47,7 +47,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
     the features, h = f and S the dot product (the paper's Table 1, second row). What is "auto"
     is decided in `fit`: settings of a short portfolio are compared on held-out rows, without any
-    true label, and the best of each kind are averaged. :meth:`fixed` decides nothing.
+    true label, and those near the best are averaged. :meth:`fixed` decides nothing.
 
     Parameters
     ----------

@@ -422,39 +422,23 @@ def names_of(search):
     return [option.name for option, _ in averaged_options(search)]
 
 
-def test_the_best_of_each_kind_comes_before_a_second_of_any():
-    search = found(
-        (1.0, 0.999, 0.9, 0.85, 0.84, 0.8, 0.2),
-        a=("mlp", "both"),
-        b=("mlp", "both"),
-        c=("linear", "objects"),
-        d=("kernel", "objects"),
-        e=("mlp", "objects"),
-        f=("trees", "objects"),
-        g=("random trees", "objects"),
-    )
-    assert names_of(search) == ["a", "c", "d", "f", "b"]
+def test_networks_and_kernels_near_the_best_count_alike_and_forests_a_third_at_most():
+    kinds = dict.fromkeys("abc", ("mlp", "both")) | {"d": ("trees", "objects")}
+    for scores, share in (((1.0, 0.999, 0.5, 1.2), 1 / 3), ((1.0, 0.999, 0.5, 0.9), None)):
+        weights = {o.name: w for o, w in averaged_options(found(scores, **kinds))}
+        expected = share or reference.share_of_forests(1.0, 0.9, 1 / 3, averaging.SCALE)
+        assert weights["d"] == pytest.approx(expected)
+        assert weights["a"] == weights["b"] == pytest.approx((1 - expected) / 2)
+        assert "c" not in weights  # far behind
 
 
-def test_where_kinds_are_few_near_ones_join_until_there_are_three():
-    names = dict.fromkeys("abcd", ("mlp", "both"))
-    assert names_of(found((1.0, 0.95, 0.9, 0.85), **names)) == ["a", "b", "c"]
-    assert names_of(found((1.0, 0.95, 0.6, 0.5), **names)) == ["a", "b"]
-
-
-def test_what_tells_less_than_a_third_of_the_best_is_no_member_however_near_it_is():
-    kinds = {"a": ("mlp", "both"), "b": ("kernel", "objects"), "c": ("trees", "objects")}
-    assert names_of(found((0.2, 0.11, 0.02), **kinds)) == ["a", "b"]
-    # Where nothing tells anything, the best stands alone.
-    assert names_of(found((-0.01, -0.02, -0.03), **kinds)) == ["a"]
-
-
-def test_a_setting_counts_by_its_information():
-    kinds = {"a": ("mlp", "both"), "b": ("kernel", "objects"), "c": ("trees", "objects")}
-    scores = (1.0, 0.95, 0.8)
-    weights = [weight for _, weight in averaged_options(found(scores, **kinds))]
-    expected = reference.weights_of_settings(scores, averaging.SCALE)
-    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+def test_forests_that_tell_little_beside_the_best_are_not_asked():
+    kinds = {"a": ("mlp", "both"), "c": ("trees", "objects")}
+    assert names_of(found((1.0, 0.5), **kinds)) == ["a"]
+    assert names_of(found((0.2, 0.02), **kinds)) == ["a"]
+    assert names_of(found((0.2, 0.1), **kinds)) == ["a", "c"]
+    # Alone they answer whatever they tell.
+    assert names_of(found((0.02,), c=("trees", "objects"))) == ["c"]
 
 
 def test_texts_of_many_words_have_kernels_of_their_own():
