@@ -75,6 +75,8 @@ def later_table(result: dict[str, Any]) -> str:
             if figure in trial["metrics"]:
                 of_set = cells.setdefault(trial["dataset"], {})
                 of_set.setdefault(trial["method"], []).append(trial["metrics"][figure])
+        if not cells:
+            continue
         figures = {
             name: {method: float(np.mean(values)) for method, values in methods.items()}
             for name, methods in cells.items()

@@ -178,6 +178,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_sival-pairs": reproduction_table,
     "bag_accuracy": bag_accuracy_table,
     "later_sets": later_table,
+    "last_sets": later_table,
+    "last_sets_after": later_table,
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
