@@ -34,6 +34,10 @@ MIN_GAIN = 1e-3
 CLEAR = 2.0
 """Standard errors by which held-out bags must prefer a negative label that no name tells of."""
 CRITERION = "held-out bags: log likelihood, and evidence of single instances"
+NO_BACKGROUND = (
+    "Held-out bags did not ask for a background: every instance is given one of the classes, also "
+    "where none fits (background=True, or -p background=true, lets instances be of none)."
+)
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,9 @@ def decide_members(
         held_out = float(scores.mean())
         warnings += _warnings_of(scores - baseline)
     weights = tuple((option.name, weight) for option, weight in made.taken)
+    is_free = any(option.parameters["background"] for option, _ in made.taken)
+    if trials and not (search.problem.has_negative or is_free or "background" in explicit):
+        why = f"{why} {NO_BACKGROUND}"
     decisions = Decisions(
         facts,
         tuple(options),

@@ -204,7 +204,9 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             or flat rows (n_rows, n_features) with `groups`.
         y : array-like
             One label per bag, a set of labels per bag, or a 0/1 matrix (n_bags, n_classes). A bag
-            whose set is empty has none of the labels: all of its instances are background.
+            whose set is empty has none of the labels: all of its instances are background. With
+            `groups` also one label per row, a series whose index names the bags, or labels in
+            the order in which bags first appear.
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
         patients : array-like of shape (n_bags,), optional

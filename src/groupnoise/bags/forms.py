@@ -101,7 +101,8 @@ def read_bag_labels(
     sequence of sets of labels or a 0/1 matrix of shape (n_bags, n_classes). `n_bags`: how many bags
     there are. `classes`: the labels a fitted model knows. Without them they are taken from `y`.
     `groups`: the bag of each row, if the bags came as flat rows; `y` may then have one entry per
-    row, equal inside a bag.
+    row, equal inside a bag. A pandas series whose index names the bags goes by these names, others
+    by the order in which bags first appear.
 
     Examples
     --------
@@ -109,6 +110,8 @@ def read_bag_labels(
     >>> classes.tolist(), indicator.tolist()
     (['fox', 'none'], [[True, False], [False, True]])
     """
+    if groups is not None:
+        y = _as_bags_appear(y, groups)
     indicator, found = read_label_sets(y, name="y", classes=classes)
     if groups is not None and len(indicator) == len(groups) != n_bags:
         indicator = _once_per_bag(indicator, np.asarray(groups))
@@ -118,6 +121,18 @@ def read_bag_labels(
             "per bag."
         )
     return indicator, found
+
+
+def _as_bags_appear(y: Any, groups: Any) -> Any:
+    """Return labels in the order of the bags; a series that names them may have another."""
+    if not hasattr(y, "loc") or len(y) == len(groups):
+        return y
+    index: Any = y.index
+    # A mere count of the labels names no bags, even where bags are numbered.
+    if type(index).__name__ == "RangeIndex" or not index.is_unique:
+        return y
+    names = list(dict.fromkeys(np.asarray(groups).tolist()))
+    return y.loc[names] if set(index) == set(names) else y
 
 
 def check_labelled(indicator: BoolArray) -> None:

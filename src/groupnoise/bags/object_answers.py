@@ -150,10 +150,13 @@ def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[
     if ensemble.is_binary:
         label = str(fitted.classes_[named[0]])
         why = "a bag is called so from 0.5 on"
+        to_find = "such ones are rare, and `fit` chose it for balanced accuracy, to find most of "
+        to_find += "them at the price of more false alarms"
+        if ensemble.threshold >= 0.5:
+            to_find = "`fit` chose it for balanced accuracy"
         notes.append(
             f"an instance is called {label} from a probability of {ensemble.threshold:.2g} on: "
-            "such ones are rare, and `fit` chose it for balanced accuracy, to find most of them at "
-            "the price of more false alarms; the probabilities let you choose another"
+            f"{to_find}; the probabilities let you choose another"
         )
     if beyond:
         notes.append(

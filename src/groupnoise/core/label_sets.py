@@ -311,8 +311,8 @@ def _check_not_joined(values: Any) -> None:
         if joined is not None and len(parts) <= len(texts):
             raise DataError(
                 f"{joined!r} looks like several candidates in one text; give each row a set of "
-                f"labels, as in [set(text.split({separator!r})) for text in y], or the text in a "
-                "set of its own if it is one label."
+                f"labels, as in [{{each.strip() for each in text.split({separator!r})}} for text "
+                "in y], or the text in a set of its own if it is one label."
             )
 
 

@@ -159,8 +159,8 @@ def find_click_columns(
     for name in columns:
         if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
             report(
-                f"left out column {name!r}: every row counts as one click; --rating {name} with "
-                "--min-rating drops rows whose number is below a bound"
+                f"left out column {name!r}: every row counts as one click; where it holds numbers, "
+                f"--rating {name} with --min-rating drops rows below a bound"
             )
     return ClickColumns(user_column, item_column, time_column, rating_column)
 

@@ -4,6 +4,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
+from groupnoise.bags.automatic import NO_BACKGROUND
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
 from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
@@ -213,6 +214,17 @@ def test_regions_that_no_line_divides_are_told_without_being_asked_for():
     answers = model.predict_proba(bags[100:])[:, 1]
     assert roc_auc_score(truth[-len(answers) :], answers) > 0.9
     assert np.mean(model.predict_bags(bags[100:]) == labels[100:]) > 0.9
+
+
+def test_that_no_background_was_taken_is_said():
+    generator = np.random.default_rng(0)
+    labels = ["a", "b", "c"] * 8
+    bags = [generator.normal(size=(3, 3)) + 3.0 * np.eye(3)["abc".index(each)] for each in labels]
+    model = MaxMatchingMILClassifier(random_state=0, background=False, budget=0.1)
+    assert NO_BACKGROUND not in " ".join(model.fit(bags, labels).decisions_.reasons)
+    found = MaxMatchingMILClassifier(random_state=0, budget=0.1).fit(bags, labels).decisions_
+    free = any("background" in name for name, _ in found.taken)
+    assert (NO_BACKGROUND in " ".join(found.reasons)) != free
 
 
 def test_prices_beside_many_categories_are_not_divided_by_one_number():

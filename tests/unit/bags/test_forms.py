@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from groupnoise import Groups
@@ -138,3 +139,16 @@ def test_negative_labels_are_recognised_beside_others_and_said_aloud(names, nega
     assert (None if column is None else names[column]) == negative
     assert bool(sentences) == (negative is not None)
     assert negative_column("auto", np.array(names), labels, named=False) == (None, ())
+
+
+def test_a_series_that_names_the_bags_goes_by_their_names_and_a_count_by_their_order():
+    groups = ["b", "a", "b", "c"]
+    named = pd.Series(["no", "yes", "no"], index=["a", "b", "c"])
+    indicator, classes = read_bag_labels(named, 3, groups=groups)
+    assert classes[indicator.argmax(axis=1)].tolist() == ["yes", "no", "no"]
+    counted = named.reset_index(drop=True)
+    indicator, _ = read_bag_labels(counted, 3, groups=[1, 0, 1, 2])
+    assert classes[indicator.argmax(axis=1)].tolist() == ["no", "yes", "no"]
+    per_row = pd.Series(["yes", "no", "yes", "no"], index=["b", "a", "b", "c"])
+    indicator, _ = read_bag_labels(per_row, 3, groups=groups)
+    assert classes[indicator.argmax(axis=1)].tolist() == ["yes", "no", "no"]
