@@ -179,7 +179,9 @@ def test_a_matrix_must_have_a_column_per_class():
     "rows", [["a, b", "b", "a"], ["a|b", "b|c", "a|c"], np.array(["x;y", "x"])]
 )
 def test_candidates_joined_in_one_text_are_refused_with_the_remedy(rows):
-    with pytest.raises(DataError, match=r"looks like several candidates .* \[\{each\.strip\(\) for"):
+    with pytest.raises(
+        DataError, match=r"looks like several candidates .* \[\{each\.strip\(\) for"
+    ):
         read_candidate_sets(rows)
 
 
