@@ -25,6 +25,11 @@ NEGATIVE_NAMES = {
     "false": "true",
     "neg": "pos",
     "negative": "positive",
+    "negativ": "positiv",
+    "negativo": "positivo",
+    "négatif": "positif",
+    "nein": "ja",
+    "non": "oui",
     "control": "case",
     "normal": "abnormal",
     "benign": "malignant",
@@ -37,9 +42,15 @@ NEGATIVE_NAMES = {
 """Negative labels, each with the label beside which it is known as one."""
 NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control")
 """Labels that are negative beside any others."""
-NOTHING_OF_TWO = ("healthy", "absent", "benign", "inactive", "unaffected", "false")
+NOTHING_OF_TWO = (
+    *("healthy", "absent", "benign", "inactive", "unaffected", "false"),
+    *("gesund", "unauffällig", "in ordnung", "negativ", "nein"),
+)
 """Labels that are negative beside exactly one other, whatever that is called."""
-NEGATIONS = ("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no ")
+NEGATIONS = (
+    *("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no "),
+    *("nicht ", "nicht-", "kein ", "keine "),
+)
 """What negates the other of two labels: "non-smoker" beside "smoker"."""
 
 
