@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,7 +95,7 @@ def describe_command(
     if as_json:
         typer.echo(json.dumps(description.as_dict(), indent=2))
         return
-    _show_description(description, entry)
+    _show_description(description, entry, told=getattr(found.dataset, "notes", {}).get("guesses"))
     if html is not None:
         typer.echo(f"wrote {html}")
 
@@ -187,8 +187,13 @@ def description_page(description: Description, entry: DatasetEntry | None = None
     )
 
 
-def _show_description(description: Description, entry: DatasetEntry | None) -> None:
-    """Print counts, oddities and bars, and whom to cite for a named set."""
+def _show_description(
+    description: Description, entry: DatasetEntry | None, *, told: Collection[str] | None
+) -> None:
+    """Print counts, oddities and bars, and whom to cite for a named set.
+
+    `told`: what was said when the file was read.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -203,7 +208,7 @@ def _show_description(description: Description, entry: DatasetEntry | None) -> N
     for name, value in description.facts.items():
         facts.add_row(escape(name), format_fact(value))
     console.print(facts)
-    for sentence in description.oddities:
+    for sentence in (each for each in description.oddities if each not in (told or ())):
         console.print(f"[yellow]! {escape(sentence)}[/]")
     for histogram in description.histograms:
         console.print(f"\n[bold]{escape(histogram.title)}[/]")

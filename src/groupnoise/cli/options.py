@@ -58,6 +58,7 @@ COLUMNS = {
     "rating": _option(Word, "rs: column of ratings."),
     "min_rating": _option(Number, "rs: leave out rows rated below."),
     "date_order": _option(Word, "rs: dmy or mdy, where dates such as 03/02/2026 may be both."),
+    "repeats": _option(Word, "rs: keep, merge_adjacent or keep_first clicks on one item."),
     "group": _option(Word, "mil: column of bag ids."),
     "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),

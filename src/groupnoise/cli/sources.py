@@ -226,12 +226,12 @@ def read_file(
     read = partial(setting.read, path, **reader_options)
     dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
     tell = report or say_aside
-    # What a user may have to correct stands on a line of its own.
-    slips = [sentence for sentence in guesses if TYPING_ERROR in sentence]
-    guessed = [sentence for sentence in guesses if sentence not in slips]
-    for line in ("; ".join(guessed), *slips):
+    # What a user may have to correct, or to say otherwise, stands on a line of its own.
+    advised = [each for each in guesses if TYPING_ERROR in each or " --" in each]
+    guessed = [sentence for sentence in guesses if sentence not in advised]
+    for line in ("; ".join(guessed), *advised):
         if line:
-            tell(line)
+            tell(line.replace("audit DATA", f"audit {path}"))
     columns = {key: value for key, value in (dataset.columns or {}).items() if value}
     return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
 

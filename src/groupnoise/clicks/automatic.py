@@ -36,6 +36,7 @@ from groupnoise.clicks.linear_evidence import (
     linear_length,
     linear_ranks,
 )
+from groupnoise.clicks.ranking_slices import clicked_before
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import passed_over, standard_error, successive_halving
@@ -48,6 +49,8 @@ CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
 KEPT_OPTIONS = 0.14
 """Share of the options that are trained with all epochs: of seven the best alone, which is then
 trained again on all clicks."""
+MIN_REPEATED = 0.05
+"""Share of held-out clicks on what their user had clicked before that is told of."""
 MAX_LAST_TRAINING = 4.0
 """Budgets that the last training may take; beyond, one member is trained alone."""
 NEVER_SHORTENED = 1800.0
@@ -256,6 +259,12 @@ class _Findings:
             self.baselines["EASE of low rank"] = alone["together"]
             self.reasons.append(about_linear(self.linear))
         self.reached = float(gain.mean())
+        n_again = int(clicked_before(held.asked, np.asarray(held.asked.targets)).sum())
+        if n_again > MIN_REPEATED * len(held.asked):
+            self.reasons.append(
+                f"Of {len(held.asked)} held-out clicks {n_again} are on what their user had clicked "
+                "before, and ranked among all items; `evaluate` has the figures of new items."
+            )
         if gain.mean() <= self.baselines["popularity"]:
             self.warnings.append(
                 f"held-out clicks are predicted no better ({gain.mean():.4f}) than by popularity "

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.history_split import Queries, about_counts, last_queries, order_counts
-from groupnoise.clicks.judged import ROW_FIGURES, TOP, judge_known, known_queries
+from groupnoise.clicks.judged import NEW, ROW_FIGURES, TOP, judge_known, known_queries
 from groupnoise.clicks.ranking import rank_by_popularity, rank_targets
 from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import gain_rows, hit_rows
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.setting import Evaluation
@@ -65,11 +66,18 @@ def evaluate_queries(
     known = known_queries(fitted, dataset, queries)
     judged = judge_known(fitted, queries, known, max(at))
     metrics: dict[str, float] = {}
+    notes: tuple[str, ...] = ()
     popular: dict[str, float] = {}
     if known.groups is not None and known.seen is not None:
         share = len(known.rows) / len(queries)
         popularity = _Popularity(judged.catalogue_popularity)
-        if _leaves_negatives(known.seen, fitted.n_items_):
+        n_left = _n_left(known.seen, fitted.n_items_)
+        if n_left < N_NEGATIVES:
+            notes = (
+                f"no figures among {N_NEGATIVES} sampled items: of the catalogue of "
+                f"{counted(fitted.n_items_, 'items')} one history leaves only {n_left} unseen",
+            )
+        else:
             for scorer, figures in ((fitted, metrics), (popularity, popular)):
                 ranks = rank_targets(
                     scorer, known.groups, fitted.n_items_, seen=known.seen, random_state=seed
@@ -80,17 +88,30 @@ def evaluate_queries(
         ranks = rank_by_popularity(judged.catalogue_popularity, known.groups, known.seen)
         for k in at:
             for name, rows_of in ROW_FIGURES.items():
-                popular[f"full {name}@{k}"] = share * float(rows_of(*ranks, k).mean())
+                values = rows_of(*ranks, k)
+                popular[f"full {name}@{k}"] = share * float(values.mean())
+                if judged.has_both:
+                    is_new = ~judged.is_repeat
+                    gained = float(values[is_new[known.rows]].sum())
+                    popular[f"{NEW} {name}@{k}"] = gained / int(is_new.sum())
     else:
         popular = {f"full {name}@{k}": 0.0 for k in at for name in ROW_FIGURES}
     metrics |= judged.figures(at)
-    told = {**{name: count for name, count in (counts or {}).items() if count}, **judged.counts}
+    n_repeats = int(judged.is_repeat.sum())
+    told = {**(counts or {}), "targets_clicked_before": n_repeats}
+    told = {**{name: count for name, count in told.items() if count}, **judged.counts}
+    if n_repeats == len(queries):
+        notes = (
+            "no target is new to its user, so nothing here tells what `predict` is worth, which "
+            "leaves seen items out; where repeats are no choice of the user, merge them (--repeats)",
+            *notes,
+        )
     return Evaluation(
         metrics,
         told,
         popular,
         per_class=judged.buckets(at[0]),
-        notes=about_counts(told),
+        notes=(*about_counts(told), *notes),
         beside="popularity",
         parts="bucket",
         intervals={
@@ -133,6 +154,10 @@ class _Popularity:
         return np.broadcast_to(self.popularity, (len(histories), len(self.popularity)))
 
 
-def _leaves_negatives(seen: Groups, n_items: int) -> bool:
-    """Whether a catalogue is large enough to draw negatives for the longest history."""
-    return n_items - int(seen.sizes.max()) - 1 >= N_NEGATIVES
+def _n_left(seen: Groups, n_items: int) -> int:
+    """Return how many items a catalogue has besides the target and what was seen, at the least."""
+    longest = int(seen.sizes.max())
+    if n_items - longest - 1 < N_NEGATIVES:  # unless clicks were repeated
+        pairs = np.unique(seen.group_of_object * n_items + np.asarray(seen.objects))
+        longest = int(np.bincount(pairs // n_items).max())
+    return max(0, n_items - longest - 1)

@@ -57,7 +57,7 @@ def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDa
     `merge_adjacent` makes one click of several in a row; `keep_first` leaves each item once in a
     history, where it came first; `keep` changes nothing.
     """
-    check_choice("rule", rule, REPEAT_RULES)
+    check_choice("repeats", rule, REPEAT_RULES)
     if rule == "keep":
         return clicks
     users, items = clicks.histories.group_of_object, clicks.histories.objects

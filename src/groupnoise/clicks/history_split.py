@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.catalogue import ClickLog, click_log
 from groupnoise.clicks.filters import keep_clicks
+from groupnoise.clicks.ranking_slices import clicked_before
 from groupnoise.clicks.splits import (
     AUTHORS_SIZE,
     DEFAULT_QUANTILE,
@@ -50,6 +51,11 @@ class Queries:
 
     def __len__(self) -> int:
         return len(self.users)
+
+    @property
+    def is_repeat(self) -> BoolArray:
+        """Whether the clicks before a target hold it, of shape (n_targets,)."""
+        return clicked_before(self.groups, np.asarray(self.groups.targets))
 
 
 @dataclass(frozen=True)
@@ -177,9 +183,9 @@ def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
         "targets_without_history": ("targets", "not asked: the first click of their user"),
         "targets_clicked_before": (
             "targets",
-            "clicked before by the same user, ranked among all items of the catalogue, seen or not "
-            "(`predict` leaves seen ones out, `recall --no-exclude-seen` does not); among sampled "
-            "items they are easy",
+            "clicked before by the same user: `full` ranks them among all items, seen or not; "
+            "`predict` and `recall` leave seen items out (unless --no-exclude-seen), so what their "
+            "lists are worth the new-item figures of `evaluate` say, over the other targets",
         ),
         "targets_never_trained": ("targets", "on which no training click falls"),
         "unknown_targets": ("targets", "unknown to the model, counted as misses"),
@@ -193,8 +199,11 @@ def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
             "at the time of the user's click before, ordered as their rows are",
         ),
     }
+    n_targets = counts.get("targets", counts.get("groups"))
     return tuple(
-        f"{counted(counts[key], things)} {said}"
+        f"{counts[key]} of {n_targets} {things} {said}"
+        if key == "targets_clicked_before" and n_targets
+        else f"{counted(counts[key], things)} {said}"
         for key, (things, said) in sentences.items()
         if counts.get(key)
     )
@@ -304,8 +313,6 @@ def _counts(
 ) -> dict[str, int]:
     targets = np.asarray(test.groups.targets)
     trained_items = train.item_ids[np.unique(train.histories.objects)]
-    owner = test.groups.group_of_object
-    again = np.unique(owner[np.asarray(test.groups.objects) == targets[owner]])
     return {
         "users": len(dataset.histories),
         "users_asked": len(np.unique(test.users)),
@@ -313,7 +320,7 @@ def _counts(
         "training_clicks": train.histories.n_objects,
         "histories_of_one": int((dataset.histories.sizes == 1).sum()),
         "targets_without_history": n_first,
-        "targets_clicked_before": len(again),
+        "targets_clicked_before": int(test.is_repeat.sum()),
         "targets_never_trained": int((~np.isin(dataset.item_ids[targets], trained_items)).sum()),
         **order_counts(dataset),
     }

@@ -21,7 +21,7 @@ from groupnoise.clicks.recall_metrics import (
     novelty,
     popularity_parts,
 )
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups, only_objects
 from groupnoise.core.metrics import gain_rows, hit_rows, reciprocal_rows
 from groupnoise.io.datasets import ClickDataset
@@ -33,6 +33,8 @@ NEVER = 1 << 40
 """Items ahead of a target that cannot be answered: more than any list is long."""
 MIN_DRAWS, MAX_DRAWS, MAX_DRAWN_USERS = 200, 1000, 200_000_000
 """Draws of the intervals: 1000 of up to 200 000 users, fewer of more."""
+NEW = "new-item"
+"""Before the names of figures over targets that their user had not clicked before."""
 ROW_FIGURES = {"HIT": hit_rows, "NDCG": gain_rows, "MRR": reciprocal_rows}
 
 
@@ -51,6 +53,9 @@ class JudgedTargets:
         history holds nothing known, has more ahead of it than any list is long.
     n_context : int64 ndarray of shape (n_targets,)
         Clicks before the target.
+    is_repeat : bool ndarray of shape (n_targets,)
+        Whether the target is among these clicks. Such a target is ranked among all items, seen or
+        not; recommended lists never hold it.
     targets : int64 ndarray of shape (n_targets,)
         The target as an item index of the model, -1 if it is unknown.
     lists : int64 ndarray of shape (n_answered, top)
@@ -67,6 +72,7 @@ class JudgedTargets:
     n_better: IntArray
     n_tied: IntArray
     n_context: IntArray
+    is_repeat: BoolArray
     targets: IntArray
     lists: IntArray
     catalogue_popularity: FloatArray
@@ -76,6 +82,11 @@ class JudgedTargets:
     def n_items(self) -> int:
         """The size of the catalogue."""
         return len(self.catalogue_popularity)
+
+    @property
+    def has_both(self) -> bool:
+        """Whether some targets are repeats and others are new to their user."""
+        return bool(self.is_repeat.any() and not self.is_repeat.all())
 
     @property
     def popularity(self) -> FloatArray:
@@ -102,7 +113,7 @@ class JudgedTargets:
         return ROW_FIGURES[figure](self.n_better, self.n_tied, k)
 
     def figures(self, at: Sequence[int] = (TOP,)) -> dict[str, float]:
-        """Return the means over all targets, by name.
+        """Return the means over all targets, by name, and over new ones where some are repeats.
 
         Parameters
         ----------
@@ -116,6 +127,10 @@ class JudgedTargets:
         found = {
             f"full {name}@{k}": float(self.rows(name, k).mean()) for k in at for name in ROW_FIGURES
         }
+        if self.has_both:
+            for k in at:
+                for name in ROW_FIGURES:
+                    found[f"{NEW} {name}@{k}"] = float(self.rows(name, k)[~self.is_repeat].mean())
         for k in RECALL_AT:
             if k < self.n_items and k not in at:
                 found[f"full Recall@{k}"] = float(self.rows("HIT", k).mean())
@@ -146,10 +161,13 @@ class JudgedTargets:
         """
         # The more users, the narrower the interval and the fewer draws it takes to see that.
         n_draws = int(np.clip(MAX_DRAWN_USERS // len(self.users), MIN_DRAWS, MAX_DRAWS))
+        parts = {"full": np.ones(len(self.users), dtype=bool)}
+        parts |= {NEW: ~self.is_repeat} if self.has_both else {}
         return {
-            f"full {name}@{k}": bootstrap_interval(
-                self.rows(name, k), self.users, n_draws=n_draws, random_state=seed
+            f"{part} {name}@{k}": bootstrap_interval(
+                self.rows(name, k)[kept], self.users[kept], n_draws=n_draws, random_state=seed
             )
+            for part, kept in parts.items()
             for k in at
             for name in ("HIT", "NDCG")
         }
@@ -175,7 +193,7 @@ class JudgedTargets:
                 f"HIT@{k}": float(hits[rows].mean()),
                 f"NDCG@{k}": float(gains[rows].mean()),
             }
-            for name, rows in bucket_names(part, self.n_context).items()
+            for name, rows in bucket_names(part, self.n_context, self.is_repeat).items()
         }
 
     def table(self, dataset: ClickDataset, at: Sequence[int] = (TOP,)) -> dict[str, NDArray[Any]]:
@@ -198,6 +216,7 @@ class JudgedTargets:
             "item": dataset.item_ids[self.items],
             "position": self.positions,
             "clicks_before": self.n_context,
+            "clicked_before": self.is_repeat,
             "target_clicks": self.popularity,
             "answered": answered,
             "n_better": np.where(answered, self.n_better, -1),
@@ -250,6 +269,7 @@ def judge_known(fitted: Any, queries: Queries, known: KnownQueries, top: int) ->
         n_better=better,
         n_tied=tied,
         n_context=queries.groups.sizes,
+        is_repeat=queries.is_repeat,
         targets=known.targets,
         lists=lists,
         catalogue_popularity=np.asarray(fitted.popularity_, dtype=np.float64),

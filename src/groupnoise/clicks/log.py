@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head, read_history_text
 from groupnoise.clicks.filters import keep_core, merge_repeats
-from groupnoise.clicks.oddities import oddities_of
+from groupnoise.clicks.oddities import about_low_ratings, oddities_of
 from groupnoise.core.arrays import IntArray, offsets_of
 from groupnoise.core.checks import check_positive
 from groupnoise.core.groups import Groups
@@ -214,7 +214,8 @@ def read_clicks(
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
     clicks = _histories_of(rows, name or table.name)
-    for sentence in oddities_of(clicks):
+    low = () if min_rating is not None else about_low_ratings(table, columns.rating)
+    for sentence in (*low, *oddities_of(clicks, repeats)):
         guesses(sentence)
     clicks = replace(
         clicks,

@@ -1,4 +1,4 @@
-"""What a log looks like that was probably read otherwise than it was meant."""
+"""What is odd about a log: read otherwise than it was meant, or clicks that are no choices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.audit import suspicious_users
 from groupnoise.core.words import counted
+from groupnoise.io.cells import read_numbers
 from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.tables import Table
 
 MAX_SHARE, MIN_USERS = 0.2, 20
 """Clicks of one user beyond which it hardly is one, of so many users or more."""
 MIN_PAIRS, IN_ORDER = 100, 0.95
 """Of so many neighbouring clicks or more, the share in the order of ids that is no chance."""
+MIN_AGAIN, MIN_REPEATED, MIN_AT_ONCE = 10, 0.05, 0.01
+"""So many clicks on what the user clicked just before are told of, and these shares of all clicks:
+of such ones, and of those at the same time."""
+SCALES = {1.0: 1.0, 5.0: 3.0, 10.0: 5.0}
+"""From which rating on a row speaks for its item, by the best rating of a scale."""
 
 
-def oddities_of(clicks: ClickDataset) -> Iterator[str]:
-    """Yield a sentence for each sign that users or the order of clicks are not what they seem."""
+def about_low_ratings(table: Table, rating: str | None) -> Iterator[str]:
+    """Yield a sentence where rows count as clicks though their users did not like the item."""
+    ratings = np.zeros(0) if rating is None else read_numbers(table, rating)
+    best = float(ratings.max(initial=0.0))
+    bound = SCALES.get(best)
+    n_low = 0 if bound is None else int((ratings < bound).sum())
+    if n_low and bound is not None:
+        yield (
+            f"{n_low} of {counted(len(ratings), 'rows')} are rated below {bound:g} of {best:g} in "
+            f"{rating!r} and count as clicks like all others; --min-rating {bound:g} leaves them "
+            "out"
+        )
+
+
+def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
+    """Yield a sentence for each sign that users, clicks or their order are not what they seem.
+
+    `repeats`: what becomes of clicks on one item; see `merge_repeats`.
+    """
     histories = clicks.histories
     sizes = histories.sizes
     most = int(sizes.argmax())
@@ -28,9 +53,31 @@ def oddities_of(clicks: ClickDataset) -> Iterator[str]:
             "that stands for all whom nobody knows, name a column of sessions with --user, or drop "
             "these rows"
         )
+    found = suspicious_users(clicks)
+    if len(found["source"]):
+        worst, n_others = clicks.user_ids[found["source"][0]], len(found["source"]) - 1
+        others = f" (so do {counted(n_others, 'others')})" if n_others else ""
+        yield (
+            f"user {worst!s} clicks unlike people do{others}: {found['why'][0]}; `groupnoise audit "
+            "DATA` lists such users, and --clean clean.csv --drop-users with it writes the log "
+            "without them"
+        )
+    is_next = np.diff(histories.group_of_object) == 0
+    steps = np.diff(np.asarray(histories.objects))[is_next]
+    n_again, n_at_once = int((steps == 0).sum()), 0
+    if clicks.timestamps is not None:
+        pauses = np.diff(np.asarray(clicks.timestamps))[is_next]
+        n_at_once = int((pauses[steps == 0] == 0).sum())
+    shares = np.array([n_again, n_at_once]) / histories.n_objects
+    is_often = n_again >= MIN_AGAIN and (shares > (MIN_REPEATED, MIN_AT_ONCE)).any()
+    if repeats == "keep" and is_often:
+        at_once = f" ({n_at_once} of them at the very same time)" if n_at_once else ""
+        yield (
+            f"{n_again} of {counted(histories.n_objects, 'clicks')} repeat the click before them, "
+            f"same user and item{at_once}; each counts as a click of its own, and --repeats "
+            "merge_adjacent makes one of them"
+        )
     if clicks.timestamps is None:
-        items, group = np.asarray(histories.objects), histories.group_of_object
-        steps = np.diff(items)[np.diff(group) == 0]
         if len(steps) >= MIN_PAIRS and (steps >= 0).mean() > IN_ORDER:
             yield (
                 "the items of each user stand in the order of their ids, which is hardly the order "

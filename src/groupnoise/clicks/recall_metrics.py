@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.exceptions import DataError
 
 CONFIDENCE = 0.95
@@ -107,11 +107,14 @@ def popularity_parts(popularity: FloatArray) -> IntArray:
     return part
 
 
-def bucket_names(popularity_part: IntArray, n_context: IntArray) -> dict[str, IntArray]:
+def bucket_names(
+    popularity_part: IntArray, n_context: IntArray, is_repeat: BoolArray
+) -> dict[str, IntArray]:
     """Return the rows of each bucket of target popularity and of history length.
 
-    Buckets without a row are left out. `popularity_part`: the part of each target, as
-    `popularity_parts` numbers them; -1 for an unknown one.
+    Where a target is a repeat, also those of repeats and of what is new to its user. Buckets
+    without a row are left out. `popularity_part`: the part of each target, as `popularity_parts`
+    numbers them; -1 for an unknown one. `is_repeat`: whether its user clicked it before.
     """
     found: dict[str, IntArray] = {}
     for number, name in enumerate(POPULARITY_PARTS):
@@ -123,6 +126,9 @@ def bucket_names(popularity_part: IntArray, n_context: IntArray) -> dict[str, In
         name = f"{low} clicks or more" if high is None else f"{low} to {high - 1} clicks"
         inside = (n_context >= low) & (n_context < (np.inf if high is None else high))
         found[name] = np.flatnonzero(inside)
+    if is_repeat.any():
+        found["new to the user"] = np.flatnonzero(~is_repeat)
+        found["repeated by the user"] = np.flatnonzero(is_repeat)
     return {name: rows for name, rows in found.items() if len(rows)}
 
 

@@ -16,7 +16,7 @@ from groupnoise.clicks.filters import keep_clicks
 from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
-from groupnoise.clicks.oddities import about_foreign_items
+from groupnoise.clicks.oddities import about_foreign_items, oddities_of
 from groupnoise.clicks.splits import MIN_PROTOCOL_CLICKS
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.groups import Groups
@@ -51,7 +51,7 @@ class ClickSetting(Setting[ClickDataset]):
     is_streamed = True
     answers_rows = False
     held_out_words = "the last click of {} held out"
-    column_options = ("user", "item", "time", "rating", "min_rating", "date_order")
+    column_options = ("user", "item", "time", "rating", "min_rating", "date_order", "repeats")
     # Linear evidence is scaled to rank; as a probability it gives most to the click itself. Pairs
     # of clicks are judged, of which vectors of items tell as much as networks that take far longer.
     audit_parameters: ClassVar[dict[str, Any]] = {"linear": None, "encoder": None}
@@ -298,6 +298,7 @@ def describe_clicks(dataset: ClickDataset) -> Description:
         *count_oddity(lengths == 1, "users", "with a single click, too few for any group"),
         *count_oddity(n_clicks_of == 0, "items", "without a click"),
     ]
+    draft.oddities += oddities_of(dataset)
     if dataset.titles is not None:
         without_title = np.array([not title.strip() for title in dataset.titles])
         draft.oddities += count_oddity(without_title, "items", "without a title")

@@ -1,15 +1,22 @@
 """What a recommender is worth: lists, misses, buckets and rows against plain loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from groupnoise import Groups
 from groupnoise.clicks import make_shop, rank_targets
 from groupnoise.clicks.baselines import EASERecommender, ItemCFRecommender, PopularityRecommender
-from groupnoise.clicks.evaluation import evaluate_queries, paired_differences
-from groupnoise.clicks.history_split import split_histories
+from groupnoise.clicks.evaluation import (
+    evaluate_histories,
+    evaluate_queries,
+    paired_differences,
+)
+from groupnoise.clicks.history_split import last_queries, split_histories
 from groupnoise.clicks.judged import judge_targets
 from groupnoise.clicks.ranking import rank_and_list, rank_by_popularity
+from groupnoise.core.metrics import hit_rows
 from groupnoise.exceptions import DataError
 
 
@@ -73,12 +80,12 @@ def test_unknown_targets_and_unknown_histories_are_misses_at_any_length(shop, sp
 
 def test_buckets_and_rows_add_up_to_the_figures(shop, split, fitted):
     result = evaluate_queries(fitted, shop, split.test, at=(5, 10))
-    for start in ("target", ""):
-        rows = [
-            found
-            for name, found in result.per_class.items()
-            if name.startswith("target") == bool(start)
-        ]
+
+    def kind(name):
+        return "user" if name.endswith("the user") else name.partition(" ")[0] == "target"
+
+    for wanted in ("user", True, False):
+        rows = [found for name, found in result.per_class.items() if kind(name) == wanted]
         total = sum(found["targets"] for found in rows)
         mean = sum(found["targets"] * found["HIT@5"] for found in rows) / total
         assert total == len(split.test)
@@ -102,3 +109,43 @@ def test_two_models_are_compared_target_by_target(shop, split, fitted):
     other = evaluate_queries(fitted, shop, split.validation)
     with pytest.raises(DataError, match="same targets"):
         paired_differences(first, other)
+
+
+def test_new_targets_are_judged_apart_from_what_was_clicked_before(shop, fitted):
+    doubled = Groups.from_lists([np.repeat(history, 2) for history in shop.histories][:75])
+    others = [history for history in shop.histories][75:]
+    rows = [*doubled, *others]
+    log = replace(shop, histories=Groups.from_lists(rows), timestamps=None, is_stray=None)
+    found = evaluate_histories(fitted, log)
+    again = [row[-1] in row[:-1] for row in rows]
+    assert found.counts["targets_clicked_before"] == sum(again)
+    assert found.rows["clicked_before"].tolist() == again
+    ranks = rank_targets(fitted, last_queries(log.histories).groups, 80, "full")
+    new = np.flatnonzero(~np.array(again))
+    hits = [hit_rows(ranks.n_better[[row]], ranks.n_tied[[row]], 10)[0] for row in new]
+    assert found.metrics["new-item HIT@10"] == pytest.approx(np.mean(hits))
+    assert found.majority["new-item HIT@10"] < found.metrics["new-item HIT@10"]
+    low, high = found.intervals["new-item HIT@10"]
+    assert low < found.metrics["new-item HIT@10"] < high
+    assert f"{sum(again)} of {len(rows)} targets clicked before" in found.notes[0]
+    assert found.per_class["new to the user"]["targets"] == len(new)
+
+
+def test_a_log_of_doubled_clicks_says_that_nothing_in_it_is_new(shop, fitted):
+    doubled = Groups.from_lists([np.repeat(history, 2) for history in shop.histories])
+    log = replace(shop, histories=doubled, timestamps=None, is_stray=None)
+    found = evaluate_histories(fitted, log)
+    assert not [name for name in found.metrics if name.startswith("new-item")]
+    assert "no target is new to its user" in " ".join(found.notes)
+
+
+def test_figures_among_samples_are_missed_with_a_reason(shop, split, fitted):
+    found = evaluate_queries(fitted, shop, split.test)
+    assert not [name for name in found.metrics if name.startswith("sampled")]
+    assert "no figures among 100 sampled items: of the catalogue of 80 items" in found.notes[-1]
+    # A long history of few items leaves as many as a short one does.
+    wide = make_shop(60, 200, random_state=0)
+    often = Groups.from_lists([np.tile(history, 60) for history in wide.histories])
+    log = replace(wide, histories=often, timestamps=None, is_stray=None)
+    model = ItemCFRecommender().fit(often, item_ids=wide.item_ids)
+    assert "sampled HIT@10" in evaluate_histories(model, log).metrics

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.clicks import read_clicks
+from groupnoise.io.description import describe
 
 
 def said_of(frame):
@@ -31,3 +32,43 @@ def test_rows_in_the_order_of_ids_tell_no_order_of_clicks():
     assert "in the order of their ids" not in said_of(log())
     timed = log(sort=True).with_columns(time=pl.int_range(400))
     assert "in the order of their ids" not in said_of(timed)
+
+
+def test_doubled_clicks_are_told_of_with_the_option_that_merges_them():
+    frame = log().with_columns(time=pl.int_range(400))
+    doubled = pl.concat([frame, frame])
+    said = said_of(doubled)
+    assert "of 800 clicks repeat the click before them" in said
+    assert "400 of them at the very same time" in said
+    assert "--repeats merge_adjacent" in said
+    assert "repeat the click" not in said_of(frame)
+    merged = []
+    read_clicks(doubled, repeats="merge_adjacent", report=merged.append)
+    assert "repeat the click" not in " ".join(merged)
+
+
+def test_a_bot_is_pointed_at_with_the_command_that_lists_it():
+    bot = pl.DataFrame({"user": ["bot"] * 1500, "item": np.arange(1500) % 3})
+    said = said_of(pl.concat([log(), bot]))
+    assert "user bot clicks unlike people do: 1500 clicks (usual: 10)" in said
+    assert "`groupnoise audit DATA`" in said
+    assert "unlike people" not in said_of(log())
+    (stored,) = (
+        each for each in describe(read_clicks(pl.concat([log(), bot]))).oddities if "audit" in each
+    )
+    assert "user bot" in stored
+
+
+def test_low_ratings_that_count_as_clicks_are_told_of():
+    rated = log().with_columns(stars=pl.Series([1, 2, 3, 4, 5] * 80))
+    assert "160 of 400 rows are rated below 3 of 5 in 'stars'" in said_of(rated)
+    assert "--min-rating 3 leaves them out" in said_of(rated)
+    assert "rated below" not in said_of(rated.filter(pl.col("stars") > 2))
+    halves = log().with_columns(rating=pl.Series([0.5, 4.5, 5.0, 3.0] * 100))
+    assert "100 of 400 rows are rated below 3 of 5" in said_of(halves)
+    likes = log().with_columns(rating=pl.Series([0, 1] * 200))
+    assert "200 of 400 rows are rated below 1 of 1" in said_of(likes)
+    said = []
+    clicks = read_clicks(rated, min_rating=3, report=said.append)
+    assert clicks.histories.n_objects == 240
+    assert "rated below" not in " ".join(said)

@@ -68,12 +68,14 @@ def test_parts_of_the_catalogue_agree_with_a_loop():
 
 def test_every_target_is_in_one_bucket_of_popularity_and_one_of_length():
     parts, lengths = RNG.integers(-1, 4, size=200), RNG.integers(1, 80, size=200)
-    buckets = metrics.bucket_names(parts, lengths)
+    again = RNG.random(200) < 0.3
+    buckets = metrics.bucket_names(parts, lengths, again)
     by_popularity = [rows for name, rows in buckets.items() if name.startswith("target")]
     by_length = [
         rows for name, rows in buckets.items() if "clicks" in name and "target" not in name
     ]
-    for kind in (by_popularity, by_length):
+    by_repeat = [rows for name, rows in buckets.items() if name.endswith("the user")]
+    for kind in (by_popularity, by_length, by_repeat):
         assert sorted(np.concatenate(kind).tolist()) == list(range(200))
 
 
