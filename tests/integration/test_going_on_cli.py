@@ -161,3 +161,25 @@ def test_a_log_of_another_shop_is_refused(shop: Path, tmp_path: Path) -> None:
     with pytest.raises(GroupNoiseError, match="none of the 2 items of these clicks is known"):
         run("fit", other, "--from", shop / "model", "-o", tmp_path / "after")
     assert not (tmp_path / "after").exists()
+
+
+def test_another_log_than_that_of_before_is_refused_or_questioned(
+    shop: Path, tmp_path: Path
+) -> None:
+    def go_on(new: Path, old: Path) -> str:
+        return run("fit", new, "--from", shop / "model", "--old", old, "-o", tmp_path / "model")
+
+    yesterday, today = shop / "yesterday.csv", shop / "today.csv"
+    foreign = write_log(tmp_path / "foreign.csv", [("u1", f"x{item}", item) for item in range(9)])
+    with pytest.raises(GroupNoiseError, match="foreign.csv is not the log of before: .* yesterday"):
+        go_on(today, foreign)
+    strange = [(f"v{user}", f"i{item}", item) for user in range(30) for item in (2, 4, 7)]
+    said = go_on(today, write_log(tmp_path / "strange.csv", strange))
+    assert "strange.csv is hardly the log of before" in said
+    assert "learned yesterday, 60 histories, and none of these is here" in said
+    # The log of before, grown by clicks and users, is what it was.
+    grown = tmp_path / "grown.csv"
+    grown.write_text(yesterday.read_text() + "u3,i4,77\nu200,i4,78\nu200,i5,79\n")
+    for log in (yesterday, grown):
+        assert "the log of before" not in go_on(today, log)
+    assert "has learned most of" in go_on(grown, yesterday)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from groupnoise.cli.options import DataOptions
 from groupnoise.core.words import counted
-from groupnoise.exceptions import ParameterError
+from groupnoise.exceptions import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.cli.sources import Found
+
+FEW_KNOWN, MANY_KNOWN = 0.1, 0.5
+"""Share of the histories of a training below which a log is another one, and above which its clicks
+were learned."""
 
 
 def go_on(
@@ -63,17 +70,14 @@ def go_on(
     )
     found = read(data)
     fingerprint = found.setting.fingerprint(found.dataset)
-    if before is not None and before.has_learned(fingerprint):
-        typer.echo(
-            f"warning: {model} has learned {data} already; its clicks count twice now. Give the "
-            "new clicks alone, and the log of before as --old.",
-            err=True,
-        )
+    _warn_of_learned(found, fingerprint, model, before)
     held_out = found.setting.hold_out(found.dataset, validation, seed)
     new = found.setting.without(found.dataset, held_out) if len(held_out) else found.dataset
     earlier = None
     if old is not None:
-        earlier, before = _as_learned(found.setting, read(old).dataset, before)
+        learned_before = read(old)
+        _check_old(learned_before, model, fitted.items_, before)
+        earlier, before = _as_learned(found.setting, learned_before.dataset, before)
     dataset, n_known = _joined(new, earlier)
     n_before = fitted.n_items_
     described = None
@@ -110,6 +114,52 @@ def go_on(
     if len(held_before) > bool(len(held_out)):
         kept += "; what was held out before stays so"
     typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} ({kept})")
+
+
+def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -> None:
+    """Say that clicks are learned a second time."""
+    if before is None:
+        return
+    share = _share_known(found, before)
+    if before.has_learned(fingerprint) or (share is not None and share > MANY_KNOWN):
+        grown = "" if before.has_learned(fingerprint) else " most of"
+        typer.echo(
+            f"warning: {model} has learned{grown} {found.source} already; its clicks count twice "
+            "now. Give the new clicks alone, and the log of before as --old.",
+            err=True,
+        )
+
+
+def _share_known(found: Found, before: Any) -> float | None:
+    """Return the share of the histories that a model remembers which a log has, if it does."""
+    from groupnoise.io.training_record import unpacked
+
+    remembered = unpacked(before.trained)
+    return found.setting.share_begun(found.dataset, remembered) if len(remembered) else None
+
+
+def _check_old(found: Found, model: Path, known_items: Any, before: Any) -> None:
+    """Refuse or question a log of before that is not what a model learned, whole, grown or cut."""
+    import numpy as np
+
+    if before is None or before.has_learned(found.setting.fingerprint(found.dataset)):
+        return
+    items = found.dataset.item_ids
+    learned = f"{model} learned {before.name}, {counted(before.n_groups, 'histories')}"
+    if not np.isin(items.astype(str), known_items.astype(str)).any():
+        raise DataError(
+            f"--old {found.source} is not the log of before: {learned}, and knows none of the "
+            f"{counted(len(items), 'items')} here, such as {items[0].item()!r}; give that log, or "
+            "leave out --old."
+        )
+    share = _share_known(found, before)
+    if share is not None and share < FEW_KNOWN:
+        typer.echo(
+            f"warning: --old {found.source} is hardly the log of before: {learned}, and "
+            f"{'hardly any' if share else 'none'} of these is here, as it was or grown; its clicks "
+            "count as learned all the same. Give the log of the training.",
+            err=True,
+        )
 
 
 def _as_learned(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues
 
 
+MAX_LOOKED_AT = 300_000
+"""Clicks of a log that are compared with what a model remembers; they take a second."""
 MIN_CLICKS = 3
 """Clicks of a history whose last can be held out: two are left to train on."""
 
@@ -244,6 +247,21 @@ class ClickSetting(Setting[ClickDataset]):
         np.maximum.at(longest, owner, np.where(is_known, sizes, 0))
         # Of one user all are beginnings of one history, as `scored` cuts them.
         return np.asarray(sizes <= longest[owner])
+
+    def share_begun(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> float:
+        """Return the share of some checksums that histories have, or the beginnings of some."""
+        sizes = dataset.histories.sizes
+        n_looked = max(1, round(len(sizes) * min(1.0, MAX_LOOKED_AT / sizes.sum())))
+        rows = np.random.default_rng(0).permutation(len(sizes))[:n_looked]
+        found: list[bytes] = []
+        for row in rows.tolist():
+            digest = hashlib.blake2b(str(dataset.user_ids[row]).encode(), digest_size=8)
+            for item in dataset.item_ids[dataset.histories[row]].tolist():
+                digest.update(f"\0{item}".encode())
+                found.append(digest.copy().digest())
+        begun = np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
+        n_found = int(np.isin(fingerprints, begun).sum())
+        return min(1.0, n_found / len(fingerprints) * len(sizes) / n_looked)
 
     def group_content(self, dataset: ClickDataset, row: int) -> bytes:
         """Return the user and the clicks of a history."""

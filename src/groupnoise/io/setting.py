@@ -240,6 +240,11 @@ class Setting(ABC, Generic[Data]):
         rows = np.arange(self.n_groups(dataset))
         return np.isin(self.group_fingerprints(dataset, rows), fingerprints)
 
+    def share_begun(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> float:
+        """Return the share of some checksums that groups of the data have, or had before growing."""
+        rows = np.arange(self.n_groups(dataset))
+        return float(np.isin(fingerprints, self.group_fingerprints(dataset, rows)).mean())
+
     def scored(self, dataset: Data, result: Evaluation) -> Data:
         """Return the groups that the figures of an evaluation of all the data rest on."""
         return dataset

@@ -120,7 +120,7 @@ class TrainingRecord:
         return replace(
             self,
             held_before=dict(list(held.items())[-MAX_HELD_LOGS:]),
-            trained=_packed(np.union1d(_unpacked(before.trained), _unpacked(self.trained))),
+            trained=_packed(np.union1d(unpacked(before.trained), unpacked(self.trained))),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
             added=[*before.added, *self.added][-MAX_EARLIER:],
             trainings=[
@@ -209,7 +209,7 @@ class CalibrationRecord(NamedTuple):
         found = np.unique(setting.group_fingerprints(dataset, np.arange(setting.n_groups(dataset))))
         n_groups = len(found)
         if before is not None:
-            known = _unpacked(before.groups)
+            known = unpacked(before.groups)
             n_groups = before.n_groups + int((~np.isin(found, known)).sum())
             found = np.union1d(found, known)
         return cls(n_groups, _packed(found))
@@ -232,7 +232,7 @@ def read_calibration_record(folder: Path | str) -> CalibrationRecord | None:
         return None
     try:
         record = CalibrationRecord(int(found["n_groups"]), found["groups"])
-        _unpacked(record.groups)
+        unpacked(record.groups)
     except (KeyError, TypeError, ValueError):
         raise ModelFileError(
             f"{Path(folder) / MANIFEST} does not say in a readable way what the model was "
@@ -247,13 +247,14 @@ def _packed(fingerprints: NDArray[np.uint64]) -> str:
     return base64.b64encode(kept.astype("<u8").tobytes()).decode("ascii")
 
 
-def _unpacked(text: str) -> NDArray[np.uint64]:
+def unpacked(text: str) -> NDArray[np.uint64]:
+    """Return fingerprints as a record packs them."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
 
 
 def _n_among(setting: Setting[Any], dataset: Any, packed: str, n_groups: int) -> int:
     """Return how many groups of a data set are among `n_groups`, of which some are remembered."""
-    remembered = _unpacked(packed)
+    remembered = unpacked(packed)
     if not len(remembered):
         return 0
     is_found = setting.are_among(dataset, remembered)
@@ -321,7 +322,7 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
         raise TypeError
     if not all(isinstance(row, int) and 0 <= row < n_groups for row in held_out):
         raise ValueError
-    _unpacked(trained)
+    unpacked(trained)
     held_before = {
         log: HeldOutOfLog(list(map(int, rows)), str(protocol))
         for log, (rows, protocol) in found.get("held_before", {}).items()
