@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 
 # For each part the names people use, the likeliest first.
 USUAL_NAMES = {
@@ -18,9 +19,14 @@ USUAL_NAMES = {
     ),
     "time": (
         "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
-        "created_at", "clicked_at", "viewed_at", "t_dat",
+        "created_at", "clicked_at", "viewed_at", "t_dat", "fecha", "fecha_hora", "fechahora",
+        "datum", "zeit", "zeitpunkt", "zeitstempel", "bestelldatum", "kaufdatum", "date_heure",
+        "date_achat", "horodatage", "data_ora", "data_hora",
     ),
-    "rating": ("rating", "overall", "score", "stars"),
+    "rating": (
+        "rating", "overall", "score", "stars", "valoracion", "puntuacion", "calificacion",
+        "estrellas", "bewertung", "sterne", "etoiles", "valutazione", "punteggio", "stelle",
+    ),
     "title": (
         "title", "name", "item_name", "product_name", "movie_title", "item_title", "titel",
         "bezeichnung", "artikelname", "produktname", "titre", "titolo", "titulo",
@@ -54,25 +60,41 @@ USUAL_NAMES = {
     "clicked": ("clicked", "click", "is_click", "is_clicked", "reward"),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
+SESSIONS = ("session", "session_id", "sessionid")
+"""Users only where no column names people, who come back."""
 PEOPLE = frozenset({
-    "account", "benutzer", "buyer", "client", "cliente", "consumer", "kunde", "kunden",
-    "listener", "login", "member", "nutzer", "person", "player", "profile", "reader", "shopper",
-    "subscriber", "username", "user_name", "usuario", "utente", "utilisateur", "viewer",
-    "visitor",
+    "abonne", "abonnent", "account", "acheteur", "acquirente", "benutzer", "besucher", "buyer",
+    "client", "cliente", "clientes", "comprador", "consumer", "customer", "horer", "kaufer",
+    "kunde", "kunden", "listener", "login", "member", "membre", "miembro", "mitglied", "nutzer",
+    "person", "player", "profile", "reader", "shopper", "spieler", "subscriber", "user",
+    "username", "user_name", "usuaria", "usuario", "usuarios", "utente", "utenti", "utilisateur",
+    "viewer", "visitante", "visiteur", "visitor",
 })  # fmt: skip
+OF_SESSIONS = frozenset({"account", "client", "login", "player", "profile", "reader", "viewer"})
+"""People, or what a session was on: `client` may be a kind of telephone."""
 THINGS = frozenset({
-    "ad", "album", "anime", "app", "article", "artikel", "artist", "book", "business", "content",
-    "course", "doc", "document", "film", "game", "hotel", "isbn", "job", "listing", "location",
-    "news", "offer", "page", "place", "poi", "post", "produit", "produkt", "prodotto", "producto",
-    "recipe", "repo", "restaurant", "show", "song", "story", "track", "url", "venue", "video",
+    "ad", "album", "anime", "app", "article", "articolo", "articulo", "artikel", "artigo",
+    "artist", "book", "brano", "buch", "business", "cancion", "chanson", "content", "course",
+    "doc", "document", "film", "game", "hotel", "isbn", "job", "libro", "listing", "livre",
+    "location", "news", "offer", "page", "pelicula", "place", "poi", "post", "prodotto",
+    "producto", "produit", "produkt", "produto", "recipe", "repo", "restaurant", "show", "song",
+    "story", "track", "url", "venue", "video",
 })  # fmt: skip
 """What users and items are called where they are of one kind, in the languages of some shops."""
-_ID_ENDING = re.compile(r"_?(id|nr|nummer|number|code|key)$")
+_ID_ENDING = re.compile(r"_?(id|nr|nummer|number|code|key|codigo|codice|numero)$")
+_ID_BEGINNING = re.compile(r"^(id|codigo|codice|code|cod|numero|num|nr|no)_?(de_|del_|du_|di_)?")
+_OF_PEOPLE = f"({'|'.join(sorted(PEOPLE))})"
+_MAIL = re.compile(
+    rf"({_OF_PEOPLE}_?)?((adresse|indirizzo|direccion)_?)?(de_|d_|di_)?(e_?)?(mail|correo|courriel)"
+    rf"(_?(id|addr|address|adresse|electronico))?(_?(de_|del_|du_)?{_OF_PEOPLE})?"
+)
+"""Who somebody is by an address: `user_email`, `E-Mail-Adresse`, `correo`."""
 _TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
 """What files of RecBole add to the names of columns."""
 HOW_OFTEN = frozenset({
     "weight", "count", "counts", "plays", "playcount", "play_count", "listens", "listen_count",
     "frequency", "quantity", "n_clicks", "num_plays", "views", "menge", "anzahl", "quantite",
+    "cantidad", "quantita", "quantidade", "evento", "evenement", "accion", "azione",
     "event", "event_type", "action", "behavior", "behaviour", "ereignis",
     *USUAL_NAMES["clicked"],
 })  # fmt: skip
@@ -86,12 +108,16 @@ KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a column as usual names are spelt.
+    """Return the name of a column as usual names are spelt, without accents.
 
     >>> plain_name(" User ID"), plain_name("item_id:token"), plain_name("Bag-Label")
     ('user_id', 'item_id', 'bag_label')
+    >>> plain_name("Artículo"), plain_name("Artikel-Nr.")
+    ('articulo', 'artikel_nr')
     """
-    return re.sub(r"[\s.-]+", "_", _TYPE_ENDING.sub("", name.strip().lower()))
+    plain = _TYPE_ENDING.sub("", unicodedata.normalize("NFKD", name.strip().lower()))
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return re.sub(r"[\s.-]+", "_", plain).removesuffix("_")
 
 
 def usual_column(part: str, columns: Sequence[str]) -> str | None:
@@ -103,13 +129,26 @@ def usual_column(part: str, columns: Sequence[str]) -> str | None:
     >>> usual_column("item", ["userID", "artistID", "weight"])
     'artistID'
     """
-    by_name = {plain_name(name): name for name in reversed(columns)}
-    for name in USUAL_NAMES[part]:
-        if name in by_name:
-            return by_name[name]
+    by_name = {plain_name(name): name for name in columns[::-1]}
+    usual = [name for name in USUAL_NAMES[part] if name in by_name]
     kinds = {"user": PEOPLE, "item": THINGS}.get(part, frozenset())
-    of_kind = [name for plain, name in by_name.items() if _ID_ENDING.sub("", plain) in kinds]
-    return of_kind[-1] if of_kind else None  # the first of them in the table
+    of_kind = [plain for plain in reversed(by_name) if _kind_of(plain) in kinds]
+    if part == "user":
+        sure = [name for name in of_kind if name not in OF_SESSIONS]
+        mails = [plain for plain in reversed(by_name) if _MAIL.fullmatch(plain)]
+        named = [name for name in usual if name not in SESSIONS]
+        usual = [*named, *sure, *mails, *usual]
+    return next((by_name[name] for name in (*usual, *of_kind)), None)
+
+
+def _kind_of(plain: str) -> str:
+    """Return a name without the word for a number before or after it.
+
+    >>> _kind_of("kundennummer"), _kind_of("id_cliente"), _kind_of("idcliente"), _kind_of("idea")
+    ('kunden', 'cliente', 'cliente', 'ea')
+    """
+    ended = _ID_ENDING.sub("", plain)
+    return ended if ended in PEOPLE or ended in THINGS else _ID_BEGINNING.sub("", plain)
 
 
 def is_id(name: str) -> bool:
@@ -119,3 +158,15 @@ def is_id(name: str) -> bool:
     (True, True, False, False)
     """
     return re.search(r"[a-z](ID|Id)$", name.strip()) is not None or plain_name(name).endswith("_id")
+
+
+def only_other_id(columns: Sequence[str], user: str, report: Callable[[str], None]) -> str | None:
+    """Return the one column of ids beside that of users, where none is called as items are."""
+    others = [name for name in columns if name != user]
+    if usual_column("item", others) is not None:
+        return None
+    found = [name for name in others if is_id(name) and usual_column("time", [name]) is None]
+    if len(found) != 1:
+        return None
+    report(f"took column {found[0]!r} as the item: it is the only other one of ids")
+    return found[0]

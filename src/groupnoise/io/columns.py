@@ -14,7 +14,15 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import columns_of_times, looks_dated
-from groupnoise.io.column_names import HOW_OFTEN, NAMED_PARTS, is_id, plain_name, usual_column
+from groupnoise.io.column_names import (
+    HOW_OFTEN,
+    NAMED_PARTS,
+    SESSIONS,
+    only_other_id,
+    plain_name,
+    usual_column,
+)
+from groupnoise.io.decimals import holds_numbers
 from groupnoise.io.sources import Guesses, Report
 
 if TYPE_CHECKING:
@@ -68,7 +76,9 @@ def pick_column(
         return check_column(given, columns, origin, f"to be the {part}", part)
     column = usual_column(part, [name for name in columns if name not in taken])
     if column is not None:
-        report(f"took column {column!r} as the {part}")
+        sessions = [name for name in columns if plain_name(name) in SESSIONS and name != column]
+        rather = f", rather than the sessions of {sessions[0]!r} (--user)" if sessions else ""
+        report(f"took column {column!r} as the {part}{rather * (part == 'user')}")
     return column
 
 
@@ -153,8 +163,9 @@ def find_click_columns(
         report("there is no time column; took the order of the rows as the order of the clicks")
     else:
         taken.add(time_column)
+    no_numbers = {name for name in columns if rating is None and not holds_numbers(head[name])}
     rating_column = pick_column(
-        "rating", rating, columns, origin=origin, report=report, taken=taken
+        "rating", rating, columns, origin=origin, report=report, taken=taken | no_numbers
     )
     for name in columns:
         if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
@@ -163,18 +174,6 @@ def find_click_columns(
                 f"--rating {name} with --min-rating drops rows below a bound"
             )
     return ClickColumns(user_column, item_column, time_column, rating_column)
-
-
-def only_other_id(columns: Sequence[str], user: str, report: Report) -> str | None:
-    """Return the one column of ids beside that of users, where none is called as items are."""
-    others = [name for name in columns if name != user]
-    if usual_column("item", others) is not None:
-        return None
-    found = [name for name in others if is_id(name) and usual_column("time", [name]) is None]
-    if len(found) != 1:
-        return None
-    report(f"took column {found[0]!r} as the item: it is the only other one of ids")
-    return found[0]
 
 
 def are_unnamed_clicks(head: pl.DataFrame) -> bool:

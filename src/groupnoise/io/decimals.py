@@ -94,3 +94,11 @@ def _are_numbers(cells: pl.Series) -> bool:
 def _are_clear(cells: pl.Series) -> bool:
     """Tell whether some cell is a decimal and cannot be a number of thousands."""
     return bool((cells.str.contains(_WITH_COMMA) & ~cells.str.contains(_UNCLEAR)).any())
+
+
+def holds_numbers(cells: pl.Series) -> bool:
+    """Tell whether most cells are numbers, be it with a comma."""
+    if cells.dtype.is_nested():
+        return False
+    numbers = cells.cast(pl.String).str.replace(",", ".").cast(pl.Float64, strict=False)
+    return 2 * numbers.count() > cells.count()

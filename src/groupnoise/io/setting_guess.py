@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from groupnoise.exceptions import DataError
 from groupnoise.io.cell_guess import CellReading, bags_beside, bags_instead, readings_of_cells
-from groupnoise.io.column_names import INDICATORS, USUAL_NAMES, plain_name, usual_column
-from groupnoise.io.columns import (
-    are_unnamed_clicks,
-    check_no_votes,
-    is_resolved,
+from groupnoise.io.column_names import (
+    INDICATORS,
+    USUAL_NAMES,
     only_other_id,
+    plain_name,
+    usual_column,
 )
+from groupnoise.io.columns import are_unnamed_clicks, check_no_votes, is_resolved
 from groupnoise.io.delimited import holds_histories, read_separator
 from groupnoise.io.named_arrays import ARRAY_FORMATS, load_arrays
 from groupnoise.io.sources import find_source, say_nothing

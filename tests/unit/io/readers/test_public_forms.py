@@ -228,3 +228,35 @@ def test_histories_of_several_lengths_are_seen_or_told_of(tmp_path):
     with pytest.raises(DataError, match=r"if each line is a user and .*--setting rs --format text"):
         read_clicks(tmp_path / "log.tsv")
     assert read_clicks(tmp_path / "log.tsv", format="text").histories.sizes.tolist() == [3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "session_id;correo;Artículo;Fecha;Valoración",
+        "session_id;user_email;idProducto;created_at;stars",
+        "session;E-Mail-Adresse;Artikel-Nr.;Bestelldatum;Bewertung",
+        "session_id;Utilisateur;id_produit;horodatage;étoiles",
+        "session_id;codice cliente;articolo;data_ora;valutazione",
+    ],
+)
+def test_people_are_users_before_sessions_in_other_languages_too(header, tmp_path):
+    rows = [f"s{n};u{n % 4}@shop.es;p{n % 3};{n:02}/03/2026;{n % 5 + 1}" for n in range(1, 29)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    assert guess_setting(str(path)).setting == "rs"
+    said = []
+    clicks = read_clicks(path, report=said.append)
+    session, user, item, time, rating = header.split(";")
+    assert {**(clicks.columns or {}), "date_order": "dmy"} == {
+        "user": user, "item": item, "time": time, "rating": rating, "date_order": "dmy",
+    }  # fmt: skip
+    assert f"took column {user!r} as the user, rather than the sessions of {session!r}" in said[0]
+
+
+def test_sessions_are_users_where_the_other_column_is_what_they_were_on(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("session_id,client,product,score\n1,ios,a,good\n1,ios,b,bad\n2,web,a,good\n")
+    columns = read_clicks(path).columns or {}
+    assert columns["user"] == "session_id"
+    assert columns["rating"] is None  # words are no ratings
