@@ -164,6 +164,14 @@ def test_an_item_table_is_read_as_other_tables_are(fitted, tmp_path, name, conte
     assert ["other"] in categories
 
 
+def test_items_that_a_table_lacks_are_told_of(fitted, tmp_path):
+    (tmp_path / "items.csv").write_text("item,title,category\ntea,Tea,kitchen\ncup,Cup,kitchen\n")
+    said = []
+    read_items(tmp_path / "items.csv", fitted.items_, report=said.append)
+    n_items = len(fitted.items_)
+    assert f"{n_items - 2} of {n_items} items of the model have no row in" in " ".join(said)
+
+
 def test_an_item_table_may_be_parquet_with_numbers_as_ids(tmp_path):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"item": [7, 8], "title": ["seven", None], "category": [None, "x"]})

@@ -76,3 +76,14 @@ def test_a_damaged_version_is_told_in_a_sentence(command, models, tmp_path):
     assert "damaged: " in command("versions", "list", "shop").out
     assert len(command("versions", "promote", "shop", code=2).err.strip().splitlines()) == 1
     assert "nothing is promoted" in command("serve", "shop", code=2).err
+
+
+def test_advice_about_a_registry_can_be_followed(command, models):
+    for words in (["--registry"], ["--registry", "versions"]):
+        refused = command("export", "popularity", *words, code=2).err
+        assert "--registry is a flag" in refused
+    advised = refused.split("`groupnoise ")[1].split("`")[0]
+    command(*advised.split())
+    refused = command("versions", "promote", "versions", "zz", code=2).err
+    advised = refused.split("`groupnoise ")[1].split("`")[0]
+    assert "none of them is promoted" in command(*advised.split()).out

@@ -25,13 +25,17 @@ def export(
             help="Model folder written by `groupnoise fit`; with --to also an artifact."
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="Artifact folder to write, or a registry to add a version to."
-        ),
-    ],
     options: DataOptions,
+    place: Annotated[str | None, typer.Argument(hidden=True, metavar="-o FOLDER")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Artifact folder to write, or a registry to add a version to; needed.",
+            show_default=False,
+        ),
+    ] = None,
     registry: Annotated[
         bool,
         typer.Option(
@@ -118,6 +122,8 @@ def export(
     from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.reference import add_reference
 
+    if output is None or place is not None:
+        raise ParameterError(_about_output(model, place, registry))
     check_not_own_input(output, model)
     check_writable_folder(output)
     is_replaced = to is None and check_replaceable(output, ARTIFACT)
@@ -191,6 +197,16 @@ def export(
     )
     if lost is not None:
         typer.echo(lost, err=True)
+
+
+def _about_output(model: Path, place: str | None, registry: bool) -> str:
+    """Say how to name the folder to write."""
+    flag = "--registry " if registry else ""
+    is_flag = "--registry is a flag, which makes that folder a registry; " if registry else ""
+    return (
+        f"say where to write with -o FOLDER; {is_flag}type `groupnoise export {model} {flag}-o "
+        f"{place or 'FOLDER'}`."
+    )
 
 
 def _about_lost_items(output: Path, fitted: Any) -> str | None:

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import read_history_text
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_no_empty_cells
 from groupnoise.io.column_names import is_id, plain_name
@@ -78,6 +79,12 @@ def read_items(
     ids = _texts(table, items)
     if not set(keys) & set(ids):
         raise DataError(f"no id in column {items!r} of {origin} is an item of the model.")
+    lacking_rows = sorted(set(keys) - set(ids))
+    if lacking_rows:
+        guesses(
+            f"{len(lacking_rows)} of {counted(len(keys), 'items')} of the model have no row in "
+            f"{origin}, such as {lacking_rows[0]!r}: they go by their ids, without a category"
+        )
     taken = {items}
     titles = pick_column("title", title, columns, origin=origin, report=guesses, taken=taken)
     title_of = dict(zip(ids, _texts(table, titles), strict=True)) if titles else {}

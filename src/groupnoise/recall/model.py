@@ -301,7 +301,9 @@ class RecallModel:
         ids = self.items.ids_of(known)
         if explanation.weights is None:
             return Reasons([Click(item, None, None) for item in ids], explanation.shares)
-        flags = noise_flags(explanation.weights).tolist()
+        flags: list[bool | None] = [None] * len(ids)
+        if explanation.is_judged:
+            flags = noise_flags(explanation.weights).tolist()
         clicks = [
             Click(item, None, None) if np.isnan(weight) else Click(item, weight, is_noise)
             for item, weight, is_noise in zip(ids, explanation.weights.tolist(), flags, strict=True)

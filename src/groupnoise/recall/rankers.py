@@ -31,11 +31,14 @@ class Explanation:
     `shares` (n_clicks, n_items): how much of each item's score came from each click; columns sum to
         one, or to zero where no click speaks for the item.
     `weights`: p(click | history), the paper's group weight, NaN for clicks too old to be looked at;
-        None where the ranker has no such notion.
+        of a model that adds evidence before it normalises, which has no such weight, the mean share
+        of the items. None where the ranker has neither.
+    `is_judged`: whether the weights are group weights, which tell noise from the rest.
     """
 
     shares: FloatArray
     weights: FloatArray | None
+    is_judged: bool = True
 
 
 class Ranker(Protocol):
@@ -115,7 +118,10 @@ class VectorRanker:
             shares = np.zeros((len(history), len(positions)))
             whole = said.sum(axis=0, keepdims=True)
             shares[-len(said) :] = np.divide(said, whole, out=said, where=whole > 0)
-            return Explanation(shares=shares, weights=None)
+            weights = np.full(len(history), np.nan)
+            if len(positions):
+                weights[-len(said) :] = shares[-len(said) :].mean(axis=1)
+            return Explanation(shares, weights, is_judged=False)
         said = self.vectors.contributions(self.vectors.mixture([history], scope), positions)
         said = np.exp(said - said.max(axis=0, keepdims=True))
         shares = np.zeros((len(history), len(positions)))

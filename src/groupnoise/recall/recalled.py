@@ -82,7 +82,11 @@ class OneRecalled(NamedTuple):
 
 @dataclass(frozen=True)
 class Click:
-    """One click of an explained history."""
+    """One click of an explained history.
+
+    `weight`: how much it counts, None where that is not known; see `Explanation`. `is_noise`: None
+    where clicks are not judged by each other.
+    """
 
     item: ItemId
     weight: float | None

@@ -283,7 +283,8 @@ class Registry:
         if len(fitting) != 1:
             what = "several versions begin" if fitting else "no version begins"
             raise ParameterError(
-                f"{what} with {version!r} in {self.path}; see `groupnoise versions list`."
+                f"{what} with {version!r} in {self.path}; see `groupnoise versions list "
+                f"{self.path}`."
             )
         return fitting[0]
 
@@ -293,7 +294,8 @@ class Registry:
             pointer = read_json(path)
         except (FileNotFoundError, NotADirectoryError):
             raise ModelFileError(
-                f"{self.path} is no registry; make one with `groupnoise export --registry`."
+                f"{self.path} is no registry; make one with `groupnoise export MODEL --registry -o "
+                "FOLDER`, an empty or new folder."
             ) from None
         except (OSError, ValueError) as error:
             raise ModelFileError(f"{path} cannot be read ({error}); restore it.") from None

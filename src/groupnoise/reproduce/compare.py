@@ -105,8 +105,11 @@ def compare_methods(
         return next((figures[each] for each in MAIN_METRICS[setting.name] if each in figures), None)
 
     turns = fit_in_turns(methods, n_splits, fit_on, main_value, budget=budget, on_fit=on_fit)
-    first = next(iter(turns.ranked().values()))[0].metrics
-    metric = next(name for name in (*MAIN_METRICS[setting.name], *first) if name in first)
+    result = next(iter(turns.ranked().values()))[0]
+    names = (*MAIN_METRICS[setting.name], *result.metrics)
+    metric = next(name for name in names if name in result.metrics)
+    # What is odd about the first split is so about all of them, such as clicks that are repeated.
+    about = result.notes if setting.judged_by_protocol else ()
     return ComparisonOfMethods(
         dataset=dataset.name,
         setting=setting.name,
@@ -115,7 +118,7 @@ def compare_methods(
         n_splits=turns.most_splits,
         share=share,
         methods=turns.compared(metric),
-        notes=tuple(turns.notes(n_splits)),
+        notes=(*about, *turns.notes(n_splits)),
     )
 
 

@@ -112,6 +112,20 @@ def test_clicks_older_than_the_window_have_no_weight(tmp_path):
     )
 
 
+def test_a_model_that_adds_evidence_weighs_clicks_by_what_they_brought(tmp_path):
+    rule = ScoringRule(
+        window_size=2, normalization="history", block_widths=(2,),
+        position_weights=((1.0, 0.5),), exponents=(0.5,),
+    )  # fmt: skip
+    model = open_artifact(write_shop(tmp_path, rule=rule))
+    reasons = model.explain(["hammer", "tea", "cup"], np.array([1, 2]))
+    assert reasons.clicks[0].weight is None  # too old to be looked at
+    weights = [click.weight for click in reasons.clicks[1:]]
+    np.testing.assert_allclose(weights, reasons.shares[1:].mean(axis=1))
+    assert sum(weights) == pytest.approx(1.0)
+    assert [click.is_noise for click in reasons.clicks] == [None] * 3
+
+
 def test_nothing_is_noise_where_no_click_agrees_with_another():
     assert not noise_flags(np.array([0.2, 0.3, 0.5])).any()
     assert not noise_flags(np.array([1.0])).any()

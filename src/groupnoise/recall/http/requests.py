@@ -124,9 +124,9 @@ class WeighedClick(Described):
     title: str | None
     category: str | None
     weight: float | None
-    """P(click | history)."""
+    """P(click | history); of a plain `fit` the mean share that the click brought to the items."""
     is_noise: bool | None
-    """True where the others point away."""
+    """True where the others point away; null where the model does not judge clicks."""
 
 
 class RecallResult(Described):

@@ -107,7 +107,8 @@ function weightOf(click) {
     const looksBack = (state.answers.main?.clicks ?? []).some((other) => other.weight !== null);
     return looksBack ? make("span", { className: "weight" }, "older than the model looks at") : null;
   }
-  const word = click.is_noise ? "counts as noise" : "weight in the group";
+  const word = click.is_noise === null ? "share of the list"
+    : click.is_noise ? "counts as noise" : "weight in the group";
   return make("span", { className: "weight" },
     make("span", { className: "word" }, word),
     make("span", { className: "bar", "aria-hidden": "true" }, make("i", { part: click.weight })),
