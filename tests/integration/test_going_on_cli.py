@@ -171,7 +171,9 @@ def test_another_log_than_that_of_before_is_refused_or_questioned(
 
     yesterday, today = shop / "yesterday.csv", shop / "today.csv"
     foreign = write_log(tmp_path / "foreign.csv", [("u1", f"x{item}", item) for item in range(9)])
-    with pytest.raises(GroupNoiseError, match="foreign.csv is not the log of before: .* yesterday"):
+    with pytest.raises(
+        GroupNoiseError, match=r"foreign.csv is not the log of before: .* yesterday"
+    ):
         go_on(today, foreign)
     strange = [(f"v{user}", f"i{item}", item) for user in range(30) for item in (2, 4, 7)]
     said = go_on(today, write_log(tmp_path / "strange.csv", strange))

@@ -262,7 +262,7 @@ class _Findings:
         n_again = int(clicked_before(held.asked, np.asarray(held.asked.targets)).sum())
         if n_again > MIN_REPEATED * len(held.asked):
             self.reasons.append(
-                f"Of {len(held.asked)} held-out clicks {n_again} are on what their user had clicked "
+                f"Of {len(held.asked)} held-out clicks {n_again} are on what the user had clicked "
                 "before, and ranked among all items; `evaluate` has the figures of new items."
             )
         if gain.mean() <= self.baselines["popularity"]:

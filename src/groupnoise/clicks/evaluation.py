@@ -103,7 +103,7 @@ def evaluate_queries(
     if n_repeats == len(queries):
         notes = (
             "no target is new to its user, so nothing here tells what `predict` is worth, which "
-            "leaves seen items out; where repeats are no choice of the user, merge them (--repeats)",
+            "leaves seen items out; where repeats are no choice, --repeats merges them",
             *notes,
         )
     return Evaluation(

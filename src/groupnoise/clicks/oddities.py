@@ -77,12 +77,12 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             f"same user and item{at_once}; each counts as a click of its own, and --repeats "
             "merge_adjacent makes one of them"
         )
-    if clicks.timestamps is None:
-        if len(steps) >= MIN_PAIRS and (steps >= 0).mean() > IN_ORDER:
-            yield (
-                "the items of each user stand in the order of their ids, which is hardly the order "
-                "of the clicks; without a column of times what was clicked last is not known"
-            )
+    is_untimed = clicks.timestamps is None and len(steps) >= MIN_PAIRS
+    if is_untimed and (steps >= 0).mean() > IN_ORDER:
+        yield (
+            "the items of each user stand in the order of their ids, which is hardly the order of "
+            "the clicks; without a column of times what was clicked last is not known"
+        )
 
 
 def about_foreign_items(asked: NDArray[Any], known: NDArray[Any]) -> str:

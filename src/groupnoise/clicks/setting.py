@@ -261,7 +261,7 @@ class ClickSetting(Setting[ClickDataset]):
                 found.append(digest.copy().digest())
         begun = np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
         n_found = int(np.isin(fingerprints, begun).sum())
-        return min(1.0, n_found / len(fingerprints) * len(sizes) / n_looked)
+        return float(min(1.0, n_found / len(fingerprints) * len(sizes) / n_looked))
 
     def group_content(self, dataset: ClickDataset, row: int) -> bytes:
         """Return the user and the clicks of a history."""

@@ -101,4 +101,4 @@ def holds_numbers(cells: pl.Series) -> bool:
     if cells.dtype.is_nested():
         return False
     numbers = cells.cast(pl.String).str.replace(",", ".").cast(pl.Float64, strict=False)
-    return 2 * numbers.count() > cells.count()
+    return bool(2 * numbers.count() > cells.count())

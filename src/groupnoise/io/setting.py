@@ -241,7 +241,7 @@ class Setting(ABC, Generic[Data]):
         return np.isin(self.group_fingerprints(dataset, rows), fingerprints)
 
     def share_begun(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> float:
-        """Return the share of some checksums that groups of the data have, or had before growing."""
+        """Return the share of some checksums that groups have, as they are or before they grew."""
         rows = np.arange(self.n_groups(dataset))
         return float(np.isin(fingerprints, self.group_fingerprints(dataset, rows)).mean())
 

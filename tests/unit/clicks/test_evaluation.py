@@ -113,7 +113,7 @@ def test_two_models_are_compared_target_by_target(shop, split, fitted):
 
 def test_new_targets_are_judged_apart_from_what_was_clicked_before(shop, fitted):
     doubled = Groups.from_lists([np.repeat(history, 2) for history in shop.histories][:75])
-    others = [history for history in shop.histories][75:]
+    others = list(shop.histories)[75:]
     rows = [*doubled, *others]
     log = replace(shop, histories=Groups.from_lists(rows), timestamps=None, is_stray=None)
     found = evaluate_histories(fitted, log)
