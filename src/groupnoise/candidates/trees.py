@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from torch import Tensor, nn
 
@@ -127,70 +129,79 @@ def grow_trees(
     """
     trust = candidates.astype(np.float64) if trust is None else np.where(candidates, trust, 0.0)
     weights = np.ones(len(rows)) if row_weights is None else np.maximum(row_weights, 1e-6)
+    growing = Growing(np.ascontiguousarray(rows), weights, extra, generator)
     shares = trust / trust.sum(axis=1, keepdims=True)
     errors = []
-    for _ in range(N_TURNS):
-        unseen = answers_of_others(rows, shares, weights, extra, generator)
-        errors.append(float(((unseen - shares) ** 2).sum(axis=1).mean()))
-        shares = trust * (unseen + FLOOR / trust.shape[1])
-        shares /= shares.sum(axis=1, keepdims=True)
-    trees = [
-        _grow(rows, shares, _draw(weights, generator), extra, generator) for _ in range(N_TREES)
-    ]
+    # Rows were checked long ago; checking a few again takes longer than growing a tree on them.
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        for _ in range(N_TURNS):
+            unseen = growing.answers_of_others(shares)
+            errors.append(float(((unseen - shares) ** 2).sum(axis=1).mean()))
+            shares = trust * (unseen + FLOOR / trust.shape[1])
+            shares /= shares.sum(axis=1, keepdims=True)
+        trees = [growing.tree(shares, growing.draw()) for _ in range(N_TREES)]
     return _joined(trees, rows.shape[1]), errors
 
 
-def answers_of_others(
-    rows: NDArray[np.float32],
-    shares: FloatArray,
-    weights: FloatArray,
-    extra: bool,
-    generator: np.random.Generator,
-) -> FloatArray:
-    """Return the mean answer of trees that did not see a row, of all rows where each saw it.
+@dataclass
+class Growing:
+    """What all trees of a forest are grown with.
 
-    Of shape (n_rows, n_classes). `shares` (n_rows, n_classes): what trees are grown on. `weights`:
-    how much each row counts. `extra`: as in :func:`grow_trees`.
+    `rows` (n_rows, n_features): features.
+    `weights`: how much each row counts.
+    `extra`: as in :func:`grow_trees`.
+    `generator`: draws rows and features of each tree.
     """
-    total, counts = np.zeros(shares.shape), np.zeros(len(rows))
-    for _ in range(N_TRIED):
-        drawn = _draw(weights, generator)
-        others = np.flatnonzero(drawn == 0)
-        if len(others):
-            total[others] += _grow(rows, shares, drawn, extra, generator).predict(rows[others])
-            counts[others] += 1
-    everywhere = np.average(shares, axis=0, weights=weights)
-    result: FloatArray = np.where(
-        counts[:, None] > 0, total / np.maximum(counts, 1.0)[:, None], everywhere
-    )
-    return result
 
+    rows: NDArray[np.float32]
+    weights: FloatArray
+    extra: bool
+    generator: np.random.Generator
 
-def _draw(weights: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Return how much each row counts in one tree: rows are drawn with replacement."""
-    n_rows = len(weights)
-    drawn = generator.integers(n_rows, size=min(n_rows, MAX_DRAWN))
-    result: FloatArray = np.bincount(drawn, minlength=n_rows) * weights
-    return result
+    def __post_init__(self) -> None:
+        # Seeded again for every tree, which is far quicker than to make it again.
+        self._state = np.random.RandomState()
 
+    def answers_of_others(self, shares: FloatArray) -> FloatArray:
+        """Return the mean answer of trees that did not see a row, of all rows where each saw it.
 
-def _grow(
-    rows: NDArray[np.float32],
-    shares: FloatArray,
-    drawn: FloatArray,
-    extra: bool,
-    generator: np.random.Generator,
-) -> DecisionTreeRegressor:
-    """Return one tree on the rows that were drawn, each split on some of the features."""
-    kind = ExtraTreeRegressor if extra else DecisionTreeRegressor
-    used = np.flatnonzero(drawn)
-    tree = kind(
-        max_features="sqrt",
-        max_depth=MAX_DEPTH,
-        min_samples_leaf=1 + len(used) // ROWS_PER_LEAF,
-        random_state=int(generator.integers(2**31)),
-    )
-    return tree.fit(rows[used], shares[used], sample_weight=drawn[used])
+        Of shape (n_rows, n_classes). `shares` (n_rows, n_classes): what trees are grown on.
+        """
+        total, counts = np.zeros(shares.shape), np.zeros(len(self.rows))
+        for _ in range(N_TRIED):
+            drawn = self.draw()
+            others = np.flatnonzero(drawn == 0)
+            if len(others):
+                tree = self.tree(shares, drawn)
+                answers = tree.predict(self.rows[others], check_input=False)
+                total[others] += answers.reshape(len(others), -1)
+                counts[others] += 1
+        everywhere = np.average(shares, axis=0, weights=self.weights)
+        result: FloatArray = np.where(
+            counts[:, None] > 0, total / np.maximum(counts, 1.0)[:, None], everywhere
+        )
+        return result
+
+    def draw(self) -> FloatArray:
+        """Return how much each row counts in one tree: rows are drawn with replacement."""
+        n_rows = len(self.weights)
+        drawn = self.generator.integers(n_rows, size=min(n_rows, MAX_DRAWN))
+        result: FloatArray = np.bincount(drawn, minlength=n_rows) * self.weights
+        return result
+
+    def tree(self, shares: FloatArray, drawn: FloatArray) -> DecisionTreeRegressor:
+        """Return one tree on the rows that were drawn, each split on some of the features."""
+        kind = ExtraTreeRegressor if self.extra else DecisionTreeRegressor
+        used = np.flatnonzero(drawn)
+        self._state.seed(int(self.generator.integers(2**31)))
+        tree = kind(
+            max_features="sqrt",
+            max_depth=MAX_DEPTH,
+            min_samples_leaf=1 + len(used) // ROWS_PER_LEAF,
+            random_state=self._state,
+        )
+        weights = drawn[used]
+        return tree.fit(self.rows[used], shares[used], sample_weight=weights, check_input=False)
 
 
 def _joined(trees: list[DecisionTreeRegressor], n_features: int) -> TreesEncoder:

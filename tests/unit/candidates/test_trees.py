@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from sklearn.datasets import load_wine
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
 from groupnoise.candidates import add_candidates, trees
-from groupnoise.candidates.trees import answers_of_others, grow_trees
+from groupnoise.candidates.trees import Growing, grow_trees
 from groupnoise.exceptions import ModelFileError
 
 
@@ -48,13 +51,28 @@ def test_tables_answer_what_the_trees_answered():
     rows, candidates, _ = wine()
     weights, generator = np.ones(80), np.random.default_rng(0)
     shares = candidates[:80] / candidates[:80].sum(axis=1, keepdims=True)
-    grown = [
-        trees._grow(rows[:80], shares, trees._draw(weights, generator), extra, generator)
-        for extra in (False, True)
-    ]
+    growing = [Growing(rows[:80], weights, extra, generator) for extra in (False, True)]
+    grown = [each.tree(shares, each.draw()) for each in growing]
     mean = np.mean([each.predict(rows) for each in grown], axis=0)
     logits = trees._joined(grown, rows.shape[1])(torch.from_numpy(rows)).numpy()
     np.testing.assert_allclose(np.exp(logits), mean + trees.FLOOR / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeRegressor, ExtraTreeRegressor])
+def test_trees_grown_without_checks_are_those_grown_with_them(kind):
+    rows, candidates, _ = wine()
+    growing = Growing(
+        rows, np.ones(len(rows)), kind is ExtraTreeRegressor, np.random.default_rng(0)
+    )
+    growing.tree(candidates.astype(float), growing.draw())  # the second is not touched by the first
+    drawn = growing.draw()
+    seed = int(copy.deepcopy(growing.generator).integers(2**31))
+    quick = growing.tree(candidates.astype(float), drawn)
+    used = np.flatnonzero(drawn)
+    checked = kind(max_features="sqrt", max_depth=trees.MAX_DEPTH, random_state=seed)
+    checked.fit(rows[used], candidates[used].astype(float), sample_weight=drawn[used])
+    np.testing.assert_array_equal(quick.tree_.threshold, checked.tree_.threshold)
+    np.testing.assert_array_equal(quick.tree_.value, checked.tree_.value)
 
 
 def test_a_row_is_judged_by_trees_that_did_not_see_it():
@@ -63,7 +81,7 @@ def test_a_row_is_judged_by_trees_that_did_not_see_it():
     # One row says something else than its neighbours: whoever saw it repeats it.
     shares = np.tile([1.0, 0.0], (40, 1))
     shares[20] = [0.0, 1.0]
-    unseen = answers_of_others(rows, shares, np.ones(40), False, generator)
+    unseen = Growing(rows, np.ones(40), False, generator).answers_of_others(shares)
     assert unseen[20, 1] == 0.0
     assert unseen[[19, 21], 1].max() > 0.0
     np.testing.assert_allclose(unseen.sum(axis=1), 1.0)
