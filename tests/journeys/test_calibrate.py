@@ -1,5 +1,7 @@
 """`calibrate` makes probabilities honest, and `evaluate` knows by what."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -17,12 +19,20 @@ def row_table(path, n_rows, seed, wrong=0.0):
     return write_csv(path, ("candidates", "f0", "f1"), cells)
 
 
+KEPT = []
+"""Several tests look at one fit, each at a copy of its own."""
+
+
 @pytest.fixture
-def overconfident(command, tmp_path):
+def overconfident(command, tmp_path, tmp_path_factory):
     """A model of clean rows, and rows of which every fourth has the wrong label."""
     row_table(tmp_path / "clean.csv", 60, seed=0)
     row_table(tmp_path / "wrong.csv", 120, seed=1, wrong=0.25)
-    command("fit", "clean.csv", "--setting", "pll", "-o", "model", "-q", "-p", "max_epochs=20")
+    if not KEPT:
+        command("fit", "clean.csv", "--setting", "pll", "-o", "model", "-q", "-p", "max_epochs=20")
+        KEPT.append(tmp_path_factory.mktemp("kept") / "model")
+        shutil.copytree(tmp_path / "model", KEPT[0])
+    shutil.copytree(KEPT[0], tmp_path / "model", dirs_exist_ok=True)
 
 
 def test_evaluate_warns_exactly_where_it_scores_what_a_model_was_calibrated_by(

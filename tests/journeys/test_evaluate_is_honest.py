@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -10,13 +11,23 @@ from journeys.own_files import FILES, QUICK, click_rows, write_csv
 UNITS = {"mil": "bags", "pll": "rows", "rs": "histories"}
 
 
+KEPT = {}
+"""By setting: several tests look at one fit, each at a copy of its own."""
+
+
 @pytest.fixture(params=["mil", "pll", "rs"])
-def trained(request, command, tmp_path):
+def trained(request, command, tmp_path, tmp_path_factory):
     """A model of each setting and the file it was trained on."""
     setting = request.param
     shape = {"mil": "csv", "pll": "bars", "rs": "csv"}[setting]
     path, _ = FILES[setting, shape](tmp_path)
-    said = command("fit", path.name, "--setting", setting, "-o", "model", "-q", *QUICK[setting]).out
+    if setting not in KEPT:
+        words = ["fit", path.name, "--setting", setting, "-o", "model", "-q", *QUICK[setting]]
+        kept = tmp_path_factory.mktemp("kept") / "model"
+        KEPT[setting] = kept, command(*words).out
+        shutil.copytree(tmp_path / "model", kept)
+    kept, said = KEPT[setting]
+    shutil.copytree(kept, tmp_path / "model", dirs_exist_ok=True)
     return setting, path, said
 
 

@@ -259,8 +259,9 @@ class CandidateModel(CandidateAnswers):
         """Return a model whose g gives the logits themselves: f is one unit vector per label."""
         n_classes = len(self.classes_)
         labels = EmbeddingEncoder(n_classes, n_classes, generator=torch.Generator())
-        with torch.no_grad():
-            labels.weight.copy_(torch.eye(n_classes))
+        if not labels.weight.is_meta:  # nothing to fill, and trying would load torch's compiler
+            with torch.no_grad():
+                labels.weight.copy_(torch.eye(n_classes))
         n_rows = 0 if inputs is None else len(inputs)
         return MatchingModel(labels, encoder, n_targets=n_rows, target_inputs=inputs)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated, TextIO
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -86,12 +88,18 @@ app.add_typer(items_app, name="items")
 app.add_typer(versions_app, name="versions")
 
 
+@cache
+def _parser() -> Callable[[], Any]:
+    """Return what reads the words of a command; made once, for it takes longer than many a one."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     configure_threads()  # before any command imports torch
     as_python_shows, warnings.showwarning = warnings.showwarning, _say_warning
     try:
-        app()
+        _parser()()
     except GroupNoiseError as error:
         if is_worker():
             # All may fail alike; whoever started the workers says it once.

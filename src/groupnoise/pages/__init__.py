@@ -7,13 +7,17 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.words import counted
+
+if TYPE_CHECKING:
+    import jinja2
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 150, 12, 34
@@ -189,6 +193,12 @@ def render_page(template: str, *, package: str, **values: Any) -> str:
     `package`: the package whose folder holds it; files that it does not have come from this folder.
     `values`: what the template speaks of; a name it does not get is an error.
     """
+    return _environment(package).get_template(template).render(**values)
+
+
+@cache
+def _environment(package: str) -> jinja2.Environment:
+    """Return where templates of a package are found; each is compiled once."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -202,7 +212,7 @@ def render_page(template: str, *, package: str, **values: Any) -> str:
     )
     environment.filters["grey_cells"] = grey_cells
     environment.filters["counted"] = counted
-    return environment.get_template(template).render(**values)
+    return environment
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:

@@ -17,7 +17,7 @@ def test_warnings_are_said_without_the_code_that_gave_them(monkeypatch, capsys):
             warnings.warn("three items have no row.", UserWarning, stacklevel=1)
             warnings.warn("an old name", FutureWarning, stacklevel=1)
 
-    monkeypatch.setattr(command_line, "app", command)
+    monkeypatch.setattr(command_line, "_parser", lambda: command)
     monkeypatch.setattr(sys, "argv", ["groupnoise"])
     command_line.main()
     said = capsys.readouterr().err
@@ -30,7 +30,7 @@ def test_warnings_are_said_without_the_code_that_gave_them(monkeypatch, capsys):
 @pytest.mark.parametrize("code", [0, 2])
 def test_warnings_are_shown_as_before_when_a_command_ends(monkeypatch, code):
     before = warnings.showwarning
-    monkeypatch.setattr(command_line, "app", lambda: sys.exit(code))
+    monkeypatch.setattr(command_line, "_parser", lambda: lambda: sys.exit(code))
     with pytest.raises(SystemExit):
         command_line.main()
     assert warnings.showwarning is before

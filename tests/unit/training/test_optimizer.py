@@ -69,6 +69,9 @@ def test_neither_a_fit_nor_a_model_that_is_read_loads_the_compiler_of_torch(tmp_
         "candidates = np.eye(2, dtype=bool)[np.arange(20) % 2]\n"
         "Classifier.paper(max_epochs=1).fit(rows, candidates).save('other')\n"
         "Classifier.load('other')\n"
+        "for encoder in ('kernel', 'trees'):\n"
+        "    Classifier.fixed(encoder=encoder).fit(rows, candidates).save(encoder)\n"
+        "    Classifier.load(encoder).predict(rows)\n"
         "assert 'torch._dynamo' not in sys.modules"
     )
     subprocess.run(
