@@ -177,6 +177,8 @@ def as_option(settings: MemberSettings) -> Option:
         f"{name}, decay {settings.weight_decay:g}",
         vars(settings),
         complexity=float(settings.encoder == "mlp") - min(settings.weight_decay, 1.0),
+        # Those that see bags as a whole tell nothing of instances.
+        measure="labels of bags alone" if settings.likelihood == STATISTICS else "",
     )
 
 

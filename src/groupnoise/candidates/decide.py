@@ -18,6 +18,7 @@ from groupnoise.candidates.averaging import averaged_options, common_factor
 from groupnoise.candidates.frequencies import label_offsets
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
+    best_information,
     best_temperature,
     candidate_options,
     facts_of_rows,
@@ -145,7 +146,7 @@ def choose_settings(
             "are in an order, and held-out candidates are foretold better so."
         )
     taken = {option.name: option for option in best}
-    return Decisions(
+    decisions = Decisions(
         facts=facts,
         options=tuple(taken.get(option.name, option) for option in options),
         trials=tuple(search.trials),
@@ -157,6 +158,8 @@ def choose_settings(
         seconds=search.seconds,
         budget=budget,
     )
+    said = trials.average(decisions) if len(best) > 1 else None
+    return replace(decisions, held_out=said and float(best_information(*said).mean()))
 
 
 def _label_ahead(

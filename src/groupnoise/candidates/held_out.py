@@ -42,66 +42,58 @@ MANY_ROWS = 10_000
 """Beyond this settings hold back less."""
 KERNEL = {"encoder": "kernel", "normalize": "objects"}
 KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("standard", {"scaling": "standard"}, "few rows of a table"),
-    (
-        "wide",
-        {"scaling": "standard", "kernel_scale": 2.0},
-        "few rows and a nearly linear truth",
-    ),
+    ("standard", {"scaling": "standard"}, "rows near each other share labels"),
+    ("wide", {"scaling": "standard", "kernel_scale": 2.0}, "rows far apart share labels too"),
     (
         "narrow",
         {"scaling": "standard", "kernel_ridge": 0.3, "kernel_scale": 0.5},
-        "labels in several clusters",
+        "only rows quite near each other share labels, held back",
     ),
-    (
-        "narrow, free",
-        {"scaling": "standard", "kernel_scale": 0.5},
-        "labels in many clusters",
-    ),
-    ("power", {"scaling": "power"}, "few rows of counts"),
-    ("l2", {"scaling": "l2"}, "few texts, features of one unit"),
-    ("l2, wide", {"scaling": "l2", "kernel_scale": 2.0}, "texts of many words"),
+    ("narrow, free", {"scaling": "standard", "kernel_scale": 0.5}, "only near rows share labels"),
+    ("power", {"scaling": "power"}, "rows share labels once long tails are bent in"),
+    ("l2", {"scaling": "l2"}, "rows share labels by direction, whatever their length"),
+    ("l2, wide", {"scaling": "l2", "kernel_scale": 2.0}, "rows of other directions share labels"),
     (
         "l2, linear",
         {"scaling": "l2", "kernel_scale": 4.0, "kernel_ridge": 0.01},
-        "texts of many words and a nearly linear truth",
+        "directions of rows tell labels apart almost linearly",
     ),
 )
-"""Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
+"""Name, parameters and meaning of the kernels, which are solved and cost next to nothing."""
 TREES: tuple[tuple[str, dict[str, Any], str, float], ...] = tuple(
     (name, {"encoder": name, "normalize": "objects", "scaling": "standard"}, why, 0.5)
     for name, why in (
-        ("trees", "features that tell labels apart by thresholds"),
-        ("random trees", "many features that each tell a little"),
+        ("trees", "thresholds of features tell labels apart"),
+        ("random trees", "thresholds of many features each tell a little"),
     )
 )
-"""Name, parameters, occasion and complexity of forests, which heed no scale of a feature."""
+"""Name, parameters, meaning and complexity of forests, which heed no scale of a feature."""
 OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
     (
         "mlp, standard",
         {"scaling": "standard", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "a table of features",
+        "a network over features of equal spread, held back a little",
         1.0,
     ),
     (
         "mlp, l2",
         {"scaling": "l2", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "features of one unit, text",
+        "a network over the directions of rows, held back a little",
         1.0,
     ),
     (
         "mlp, power",
         {"scaling": "power", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "counts and long tails",
+        "a network over features whose long tails are bent in",
         1.2,
     ),
-    ("mlp, standard, free", {"scaling": "standard"}, "many rows", 1.5),
-    ("mlp, l2, decay", {"scaling": "l2", "weight_decay": 1.0}, "few rows, many features", 0.9),
-    ("mlp, standard, decay", {"scaling": "standard", "weight_decay": 1.0}, "few rows", 0.9),
+    ("mlp, standard, free", {"scaling": "standard"}, "a network not held back", 1.5),
+    ("mlp, l2, decay", {"scaling": "l2", "weight_decay": 1.0}, "directions of rows alone", 0.9),
+    ("mlp, standard, decay", {"scaling": "standard", "weight_decay": 1.0}, "much held back", 0.9),
     (
         "mlp, standard, over labels",
         {"scaling": "standard", "weight_decay": 0.3, "normalize": "objects"},
-        "labels of very unequal frequency",
+        "a network that is normalised over labels alone",
         1.0,
     ),
     (
@@ -112,7 +104,7 @@ OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
             "encoder": "linear",
             "normalize": "objects",
         },
-        "few rows and a linear truth",
+        "features tell labels apart linearly",
         0.0,
     ),
     (
@@ -124,40 +116,44 @@ OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
             "normalize": "objects",
             "temperature": 20.0,
         },
-        "a linear truth and candidates that are hard to tell apart",
+        "features tell labels apart linearly, and candidates hardly differ",
         0.0,
     ),
 )
-"""Name, parameters, occasion and complexity of settings that are trained step by step."""
+"""Name, parameters, meaning and complexity of settings that are trained step by step."""
 OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "standard, over labels",
         {"scaling": "standard", "normalize": "objects", "dropout": 0.2},
-        "many rows of a table",
+        "a network over features of equal spread",
     ),
     (
         "power, over labels",
         {"scaling": "power", "normalize": "objects", "dropout": 0.2},
-        "many rows of counts and long tails",
+        "a network over features whose long tails are bent in",
     ),
     (
         "l2, over labels",
         {"scaling": "l2", "normalize": "objects", "dropout": 0.2},
-        "many texts, features of one unit",
+        "a network over the directions of rows",
     ),
     (
         "standard, deep",
         {"scaling": "standard", "normalize": "objects", "hidden": (300, 300), "dropout": 0.2},
-        "many rows and a truth of many parts",
+        "a network of two hidden layers",
     ),
-    ("standard, free", {"scaling": "standard", "dropout": 0.2}, "labels of unequal frequency"),
+    (
+        "standard, free",
+        {"scaling": "standard", "dropout": 0.2},
+        "a network normalised over rows too",
+    ),
     (
         "standard, dropout",
         {"scaling": "standard", "normalize": "objects"},
-        "many rows and much noise",
+        "a network held back by dropout",
     ),
 )
-"""Name, parameters and occasion of settings for more rows: less is held back."""
+"""Name, parameters and meaning of settings for more rows: less is held back."""
 MIN_ORDERED = 10
 """From this number of labels on, whole numbers may be an order such as ages."""
 MAX_SPREAD = 0.5

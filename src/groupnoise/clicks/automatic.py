@@ -251,13 +251,13 @@ class _Findings:
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
         popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
         self.baselines["popularity"] = float(popular.mean())
-        gain = evidence_gains(self.trial, held.asked)
+        gain = learned = evidence_gains(self.trial, held.asked)
         if length is not None:
             self.linear, gain, alone = choose_linear(
                 self.trial, learner.linear(held.training), held.asked, length, learner.seed
             )
             self.baselines["EASE of low rank"] = alone["together"]
-            self.reasons.append(about_linear(self.linear))
+            self.reasons.append(about_linear(self.linear, learned.mean(), gain.mean()))
         self.reached = float(gain.mean())
         n_again = int(clicked_before(held.asked, np.asarray(held.asked.targets)).sum())
         if n_again > MIN_REPEATED * len(held.asked):

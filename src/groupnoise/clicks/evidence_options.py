@@ -80,12 +80,32 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
         return Option(name, {**common, **parameters}, why)
 
     return [
-        option("two tables", "the usual case", shared=False, encoder=None),
-        option("one table", "few clicks per item", shared=True, encoder=None),
-        option("in order", "what follows depends on order", shared=False, encoder="recurrence"),
-        option("both", "order says something", shared=False, encoder=("recurrence", None)),
-        option("deep", "long histories, much order", shared=True, encoder=DEEP),
-        option("two in order", "much order", shared=False, encoder=(DEEP, "recurrence")),
+        option(
+            "two tables",
+            "what leads to an item differs from what it leads to",
+            shared=False,
+            encoder=None,
+        ),
+        option("one table", "items that lead to each other are alike", shared=True, encoder=None),
+        option(
+            "in order",
+            "what follows depends on the order of clicks",
+            shared=False,
+            encoder="recurrence",
+        ),
+        option(
+            "both",
+            "clicks tell by themselves and by their order",
+            shared=False,
+            encoder=("recurrence", None),
+        ),
+        option("deep", "order over many clicks tells most", shared=True, encoder=DEEP),
+        option(
+            "two in order",
+            "order tells most, near and far",
+            shared=False,
+            encoder=(DEEP, "recurrence"),
+        ),
         option(
             "all three", "each errs otherwise", shared=False, encoder=(DEEP, "recurrence", None)
         ),

@@ -26,15 +26,17 @@ class Option:
     `name`: short and unique in its portfolio, such as "linear, power".
     `parameters`: parameters of the estimator: numbers, texts, None, and sequences and mappings of
         these.
-    `why`: when this setting is expected to win, in half a sentence.
+    `why`: what holds of data that this setting suits best, in half a sentence.
     `complexity`: of two settings that held-out data cannot tell apart the one of lower complexity
         is kept.
+    `measure`: what its score is, where that is not the criterion of the others.
     """
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     complexity: float = 0.0
+    measure: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", plain(dict(self.parameters)))

@@ -138,6 +138,8 @@ class Decisions:
             note = "not tried" if last is None else last.failed or ""
             if last is not None and not note and weights.get(option.name, 0.0) == 0.0:
                 note = "" if [last.resource] == whole else "compared in the first round only"
+            if option.measure and last is not None and not last.failed:
+                note = f"scored by {option.measure}" + f"; {note}" * bool(note)
             rows.append(
                 {
                     "option": option.name,
@@ -209,6 +211,7 @@ class Decisions:
         if ours is not None:
             words += f"; held out: {ours:.3f}"
             words += f" ({self._simple_figures()})" if self.baselines else ""
+            words += f", {self.criterion}" if self.trials else ""
         return words
 
     @property
@@ -216,8 +219,13 @@ class Decisions:
         """The criterion of what was taken; None where nothing was tried."""
         if self.held_out is not None:
             return self.held_out
-        reached: float | None = self.table()[0]["score"]
-        return reached
+        others = {option.name for option in self.options if option.measure}
+        scores = [
+            row["score"]
+            for row in self.table()
+            if row["weight"] > 0 and row["score"] is not None and row["option"] not in others
+        ]
+        return max(scores, default=None)
 
     @property
     def who_reached(self) -> str:

@@ -101,6 +101,23 @@ def test_the_summary_says_what_was_taken_why_and_what_to_look_at():
         assert part in summary
 
 
+def test_a_score_of_another_kind_is_named_and_never_the_best():
+    whole = Option("whole", {}, measure="labels of bags alone")
+    decisions = replace(
+        DECISIONS,
+        options=(*OPTIONS, whole),
+        trials=(*TRIALS, Trial("whole", 0, 0.5, -0.1, 0.1, 1.0)),
+        taken=(("linear", 0.5), ("mlp", 0.3), ("whole", 0.2)),
+    )
+    notes = {row["option"]: row["note"] for row in decisions.table()}
+    assert notes["whole"] == "scored by labels of bags alone"
+    # The heaviest is not the best, and what is of another kind cannot be.
+    assert "the best of them reaches -0.700;" in decisions.summary()
+    assert "held out: -0.700" in decisions.headline()
+    assert decisions.headline().endswith("log likelihood of held-out candidates")
+    assert Decisions.from_json(decisions.to_json()) == decisions
+
+
 class Recorder:
     """Stands in for an estimator: keeps what a snippet gives it."""
 
