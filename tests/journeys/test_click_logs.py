@@ -285,3 +285,36 @@ def test_the_whole_way_needs_no_setting(command, tmp_path):
     told = command("fit", "clicks.csv", "-o", "model", "-p", "max_epochs=1", "-p", "dim=4")
     assert "read as clicks" in told.err
     assert "NDCG" in command("evaluate", "model", "clicks.csv").out
+
+
+def test_what_was_left_out_of_a_log_is_left_out_by_every_command(command, tmp_path):
+    rows = [
+        (user, item, time, 1 + (user + time) % 5)
+        for user, item, time in ((int(u[1:]), i, t) for u, i, t in rows_of(shop_histories(40)))
+        for _ in range(2)  # every click is written twice
+    ]
+    header = "kunde,artikel,time,bewertung"
+    (tmp_path / "log.csv").write_text(as_text(rows, header=header))
+    said = command("fit", "log.csv", "-o", "plain", "-q", "--method", "item-cf").err
+    assert "rated below 3 of 5 in 'bewertung'" in said
+    assert "--repeats merge_adjacent" in said
+    options = ["--min-rating", "3", "--repeats", "merge_adjacent"]
+    options += [word for each in ("dim=6", "max_epochs=1", "encoder=null") for word in ("-p", each)]
+    said = command("fit", "log.csv", "-o", "model", "-q", *options, "-p", "linear=null").err
+    assert "rated below" not in said
+    assert "--repeats" not in said
+    command("export", "model", "-o", "artifact")
+    for log in ("log.csv", "unrated.csv"):
+        if log == "unrated.csv":
+            unrated = [row[:3] for row in rows]
+            (tmp_path / log).write_text(as_text(unrated, header="kunde,artikel,time"))
+        told = command("predict", "model", log, "-o", "predicted.csv", "--top", "5")
+        recall = ["recall", "artifact", "--histories", log, "-o", "recalled.csv", "--top", "5"]
+        command(*recall, "-q")
+        found = [
+            [line.split(",")[:3] for line in (tmp_path / name).read_text().splitlines()]
+            for name in ("predicted.csv", "recalled.csv")
+        ]
+        assert found[0] == found[1]
+        is_rated = log == "log.csv"
+        assert ("here are none, so all rows count" in told.err) != is_rated

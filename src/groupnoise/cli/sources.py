@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from groupnoise.io.tables import Table
     from groupnoise.io.training_record import TrainingRecord
 
+ABOUT_CLICKS = ("count as clicks like all others", "counts as a click of its own", "audit DATA")
+"""What says that clicks of a log may be no choices of people."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -226,6 +229,8 @@ def read_file(
     read = partial(setting.read, path, **reader_options)
     dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
     tell = report or say_aside
+    if remembered:  # who fitted the model has been told, and read the log so
+        guesses = [each for each in guesses if not any(words in each for words in ABOUT_CLICKS)]
     # What a user may have to correct, or to say otherwise, stands on a line of its own.
     advised = [each for each in guesses if TYPING_ERROR in each or " --" in each]
     guessed = [sentence for sentence in guesses if sentence not in advised]
@@ -236,10 +241,12 @@ def read_file(
     return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
 
 
-def clicks_remembered(columns: dict[str, Any]) -> dict[str, str]:
-    """Return the columns of the click log that a model learned, of what it says of its data."""
-    parts = (*HISTORY_PARTS, "date_order")
-    return {part: columns[part] for part in parts if isinstance(columns.get(part), str)}
+def clicks_remembered(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return how the click log was read that a model learned, of what it says of its data."""
+    parts = (*HISTORY_PARTS, "date_order", "repeats")
+    if isinstance(columns.get("min_rating"), (int, float)):  # ratings alone change nothing
+        parts = (*parts, "rating", "min_rating")
+    return {part: columns[part] for part in parts if isinstance(columns.get(part), (str, float))}
 
 
 def item_column_of(model: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Dropping clicks: those of rare users and items, repeats, and any others."""
+"""Dropping clicks: those of rare users and items, repeats, and any others; cutting sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray
-from groupnoise.core.checks import check_choice, check_count
+from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups, only_objects
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
@@ -104,4 +104,23 @@ def keep_clicks(
         categories=(
             None if clicks.categories is None else [clicks.categories[item] for item in items]
         ),
+    )
+
+
+def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
+    """Return histories that end where more than `session_gap` passes between two clicks."""
+    check_positive("session_gap", session_gap)
+    timestamps = clicks.timestamps
+    if timestamps is None:
+        raise DataError(
+            f"{clicks.name} has no column that looks like the time, which sessions need; name it "
+            "with `time` (--time)."
+        )
+    begins = np.concatenate([[True], np.diff(timestamps) > session_gap])
+    begins[clicks.histories.offsets[:-1]] = True
+    starts = np.flatnonzero(begins)
+    return replace(
+        clicks,
+        histories=Groups(clicks.histories.objects, np.append(starts, len(timestamps))),
+        user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
     )

@@ -11,12 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head, read_history_text
-from groupnoise.clicks.filters import keep_core, merge_repeats
+from groupnoise.clicks.filters import cut_sessions, keep_core, merge_repeats
 from groupnoise.clicks.oddities import about_low_ratings, oddities_of
 from groupnoise.core.arrays import IntArray, offsets_of
-from groupnoise.core.checks import check_positive
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import (
     check_no_empty_cells,
     number_ids,
@@ -79,9 +78,11 @@ def _drop_low_ratings(
     """Leave out rows below the threshold, and return how many they were."""
     if rating is None:
         if min_rating is not None:
-            raise DataError(
+            raise MissingColumnError(
                 f"{table.origin} has no column that looks like the rating, which min_rating needs; "
-                "name it with `rating` (--rating)."
+                "name it with `rating` (--rating).",
+                "min_rating",
+                tuple(table.frame.columns),
             )
         return table, 0
     ratings = read_numbers(table, rating)
@@ -225,7 +226,7 @@ def read_clicks(
         columns={**asdict(columns), **({} if order is None else {"date_order": order})},
     )
     if session_gap is not None:
-        clicks = _cut_sessions(clicks, session_gap)
+        clicks = cut_sessions(clicks, session_gap)
     clicks.notes.update(
         rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses.sentences
     )
@@ -272,24 +273,6 @@ def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
         },
         source_rows=order,
         timestamps=timestamps,
-    )
-
-
-def _cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
-    check_positive("session_gap", session_gap)
-    timestamps = clicks.timestamps
-    if timestamps is None:
-        raise DataError(
-            f"{clicks.name} has no column that looks like the time, which sessions need; name it "
-            "with `time` (--time)."
-        )
-    begins = np.concatenate([[True], np.diff(timestamps) > session_gap])
-    begins[clicks.histories.offsets[:-1]] = True
-    starts = np.flatnonzero(begins)
-    return replace(
-        clicks,
-        histories=Groups(clicks.histories.objects, np.append(starts, len(timestamps))),
-        user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
     )
 
 
@@ -346,15 +329,16 @@ def read_histories(
     rating: str | None = None,
     min_rating: float | None = None,
     date_order: str | None = None,
+    repeats: str = "keep",
     report: Report | None = None,
     **table_options: Any,
 ) -> Histories:
     """Read histories to be answered, from whatever :func:`read_clicks` reads.
 
     Result: of a log with one row per click, users come in the order of their ids. `source`, `user`,
-    `item`, `time`, `rating`, `min_rating`, `date_order`, `report`, `table_options`: as in
-    :func:`read_clicks`. A row of a file with lists of items is a history of its own: it stays where
-    it is, may be empty, and a user may have several.
+    `item`, `time`, `rating`, `min_rating`, `date_order`, `repeats`, `report`, `table_options`: as
+    in :func:`read_clicks`. A row of a file with lists of items is a history of its own: it stays
+    where and as it is, may be empty, and a user may have several.
     """
     stored = open_if_stored(source, ClickDataset)
     if stored is not None:
@@ -366,7 +350,7 @@ def read_histories(
         return _histories_of_lists(table, columns)
     order = order_of_dates(table, columns.time, date_order, guesses)
     rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
-    return Histories.of(_histories_of(rows, table.name))
+    return Histories.of(merge_repeats(_histories_of(rows, table.name), repeats))
 
 
 def holds_lists(table: Table, columns: ClickColumns) -> bool:

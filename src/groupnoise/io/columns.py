@@ -254,6 +254,8 @@ def read_as_remembered(
         except MissingColumnError as error:
             if error.part not in left:
                 raise
+            if error.part == "min_rating" and report is not None:
+                report("the model left out rows of low ratings; here are none, so all rows count")
             # A file without a header is known by its positions only if no column is named.
             gone = [part for part in CLICK_PARTS if left.get(part) not in error.columns]
             left = {part: left[part] for part in left if part not in (error.part, *gone)}

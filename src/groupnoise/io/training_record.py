@@ -298,7 +298,7 @@ def training_summary(folder: Path | str) -> dict[str, Any]:
             "n_groups": record.n_groups,
             "n_held_out": len(record.held_out),
             "protocol": record.protocol or None,
-            "columns": {key: name for key, name in record.options.items() if isinstance(name, str)},
+            "columns": {k: v for k, v in record.options.items() if isinstance(v, (str, float))},
         }
     return {name: value for name, value in summary.items() if value is not None}
 

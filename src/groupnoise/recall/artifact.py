@@ -204,8 +204,8 @@ def describe_training(folder: Path | str, training: Mapping[str, Any]) -> None:
     write_json(Path(folder) / MANIFEST, {**manifest, "training": dict(training)})
 
 
-def log_columns(manifest: Any) -> dict[str, str]:
-    """Return the columns of the log that the model of an artifact learned, empty if it is silent.
+def log_columns(manifest: Any) -> dict[str, Any]:
+    """Return how the log was read that the model of an artifact learned, empty if it is silent.
 
     `manifest`: of any artifact, so that a part of it may be anything.
     """
@@ -220,11 +220,11 @@ def item_columns(manifest: Any) -> dict[str, str]:
     return _names_under(manifest, "training", "item_columns")
 
 
-def _names_under(manifest: Any, *path: str) -> dict[str, str]:
+def _names_under(manifest: Any, *path: str) -> dict[str, Any]:
     for part in path:
         manifest = manifest.get(part) if isinstance(manifest, dict) else None
     known = manifest if isinstance(manifest, dict) else {}
-    return {part: name for part, name in known.items() if isinstance(name, str)}
+    return {part: name for part, name in known.items() if isinstance(name, (str, float))}
 
 
 def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:

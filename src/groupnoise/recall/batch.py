@@ -71,7 +71,7 @@ def recall_file(
     n_threads: int | None = None,
     on_block: OnBlock | None = None,
     report: Report | None = None,
-    remembered: Mapping[str, str] | None = None,
+    remembered: Mapping[str, Any] | None = None,
     **columns: Any,
 ) -> BatchProgress:
     """Recall for every history of a file; memory stays bounded whatever its length.
