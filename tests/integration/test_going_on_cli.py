@@ -185,3 +185,7 @@ def test_another_log_than_that_of_before_is_refused_or_questioned(
     for log in (yesterday, grown):
         assert "the log of before" not in go_on(today, log)
     assert "has learned most of" in go_on(grown, yesterday)
+    both = tmp_path / "both.csv"
+    both.write_text(yesterday.read_text() + today.read_text().partition("\n")[2])
+    assert "ends with the clicks of" in go_on(today, both)
+    assert "ends with the clicks of" not in go_on(today, yesterday)

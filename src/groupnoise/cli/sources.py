@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from groupnoise.io.tables import Table
     from groupnoise.io.training_record import TrainingRecord
 
-ABOUT_CLICKS = ("count as clicks like all others", "counts as a click of its own", "audit DATA")
+ABOUT_CLICKS = (
+    "count as clicks like all others",
+    "counts as a click of its own",
+    "audit DATA",
+    "for all whom nobody knows",
+)
 """What says that clicks of a log may be no choices of people."""
 
 

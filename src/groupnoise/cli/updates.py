@@ -16,6 +16,8 @@ from groupnoise.exceptions import DataError, ParameterError
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
 
+MAX_COMPARED = 1000
+"""Users whose clicks are looked for in both logs."""
 FEW_KNOWN, MANY_KNOWN = 0.1, 0.5
 """Share of the histories of a training below which a log is another one, and above which its clicks
 were learned."""
@@ -77,6 +79,12 @@ def go_on(
     if old is not None:
         learned_before = read(old)
         _check_old(learned_before, model, fitted.items_, before)
+        if _ends_with(learned_before.dataset, new):
+            typer.echo(
+                f"warning: --old {old} ends with the clicks of {data}, which count twice now; give "
+                "the log of before alone, or one that ends before the new clicks begin.",
+                err=True,
+            )
         earlier, before = _as_learned(found.setting, learned_before.dataset, before)
     dataset, n_known = _joined(new, earlier)
     n_before = fitted.n_items_
@@ -160,6 +168,18 @@ def _check_old(found: Found, model: Path, known_items: Any, before: Any) -> None
             "count as learned all the same. Give the log of the training.",
             err=True,
         )
+
+
+def _ends_with(old: Any, new: Any) -> bool:
+    """Tell whether the histories of most users of a log end with what they click in a new one."""
+    row_of = {str(user): row for row, user in enumerate(old.user_ids.tolist())}
+    found = []
+    for row, user in enumerate(new.user_ids[:MAX_COMPARED].tolist()):
+        later = new.item_ids[new.histories[row]].astype(str).tolist()
+        known = row_of.get(str(user))
+        earlier = [] if known is None else old.item_ids[old.histories[known]].astype(str).tolist()
+        found.append(earlier[-len(later) :] == later)
+    return sum(found) > MANY_KNOWN * len(found)
 
 
 def _as_learned(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:

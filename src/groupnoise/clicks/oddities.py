@@ -59,8 +59,8 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
         others = f" (so do {counted(n_others, 'others')})" if n_others else ""
         yield (
             f"user {worst!s} clicks unlike people do{others}: {found['why'][0]}; `groupnoise audit "
-            "DATA` lists such users, and --clean clean.csv --drop-users with it writes the log "
-            "without them"
+            "DATA` lists such users, and --clean clean.csv --drop-users with it writes a cleaned "
+            "log without them"
         )
     is_next = np.diff(histories.group_of_object) == 0
     steps = np.diff(np.asarray(histories.objects))[is_next]

@@ -56,8 +56,14 @@ USUAL_NAMES = {
         "candidates", "candidate_labels", "candidate", "partial_target", "partial_labels",
         "partial_label", "labels",
     ),
-    "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
-    "clicked": ("clicked", "click", "is_click", "is_clicked", "reward"),
+    "propensity": (
+        "propensity", "propensity_score", "pscore", "probability", "prob", "probabilidad",
+        "probabilite", "probabilita", "wahrscheinlichkeit",
+    ),
+    "clicked": (
+        "clicked", "click", "is_click", "is_clicked", "reward", "clic", "clique", "cliccato",
+        "geklickt", "klick",
+    ),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
 SESSIONS = ("session", "session_id", "sessionid")
