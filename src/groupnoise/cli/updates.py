@@ -179,7 +179,7 @@ def _ends_with(old: Any, new: Any) -> bool:
         known = row_of.get(str(user))
         earlier = [] if known is None else old.item_ids[old.histories[known]].astype(str).tolist()
         found.append(earlier[-len(later) :] == later)
-    return sum(found) > MANY_KNOWN * len(found)
+    return bool(sum(found) > MANY_KNOWN * len(found))
 
 
 def _as_learned(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
