@@ -13,7 +13,8 @@ from groupnoise.bags.forms import negative_column
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.memberships import NO_LABEL, labels_to_look_at, read_truth
+from groupnoise.io.label_spellings import labels_to_look_at
+from groupnoise.io.memberships import NO_LABEL, read_truth
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 

@@ -26,8 +26,13 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.memberships import (
+from groupnoise.io.label_spellings import (
+    heard_in_words,
+    heard_labels,
     labels_to_look_at,
+    split_names,
+)
+from groupnoise.io.memberships import (
     read_memberships,
     read_truth,
     read_weights,
@@ -54,6 +59,7 @@ def read_candidates(
     candidates: str | Sequence[str] | None = None,
     truth: str | None = None,
     label_separator: str | None = None,
+    keep_label: str | Sequence[str] | None = None,
     name: str | None = None,
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
@@ -81,6 +87,9 @@ def read_candidates(
         The column of the right label; empty or -1 where unknown.
     label_separator : str, optional
         What joins labels in one cell; guessed.
+    keep_label : str or list of str, optional
+        Labels that stay as they are written. By default words such as `?` and `unsure` are none,
+        and spellings that differ in capitals or blanks alone are one label.
     name : str, optional
         What to call the set; by default the file's name.
     report : callable, optional
@@ -115,8 +124,8 @@ def read_candidates(
             data, name or data.name, features, candidates, truth, tell, labels_needed
         )
     return _candidates_from_table(
-        data, name or data.name, features, candidates, truth, label_separator, tell,
-        feature_names, labels_needed,
+        data, name or data.name, features, candidates, truth, label_separator,
+        split_names(keep_label), tell, feature_names, labels_needed,
     )  # fmt: skip
 
 
@@ -127,6 +136,7 @@ def _candidates_from_table(
     candidates: str | Sequence[str] | None,
     truth: str | None,
     label_separator: str | None,
+    keep: Sequence[str],
     report: Report,
     feature_names: Sequence[str] | None,
     labels_needed: bool,
@@ -145,10 +155,10 @@ def _candidates_from_table(
     weights = None
     if labels_needed:
         memberships, class_names, weights = _labels_and_weights(
-            table, candidate_columns, label_separator, report
+            table, candidate_columns, label_separator, keep, report
         )
         _check_rows_have_candidates(memberships, table.locate)
-        for sentence in labels_to_look_at(class_names, memberships, table.locate):
+        for sentence in labels_to_look_at(class_names, memberships, table.locate, kept=keep):
             report(sentence)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
@@ -157,7 +167,7 @@ def _candidates_from_table(
             _check_truth_inside(right, memberships, class_names, table.locate)
     else:
         memberships, class_names = _candidates_where_given(
-            table, candidate_columns, label_separator, report
+            table, candidate_columns, label_separator, keep, report
         )
     answers = RowAnswers(memberships, class_names) if labels_needed else None
     matrix, names = features_of_table(
@@ -179,13 +189,47 @@ def _candidates_from_table(
 
 
 def _labels_and_weights(
-    table: Table, columns: Sequence[str], separator: str | None, report: Report
+    table: Table,
+    columns: Sequence[str],
+    separator: str | None,
+    keep: Sequence[str],
+    report: Report,
+    may_be_any: bool = True,
 ) -> tuple[BoolArray, list[str], FloatArray | None]:
-    """Return the candidates of each row, the classes, and the weights if the cells have them."""
-    weighted = read_weights(table, columns[0], report=report) if len(columns) == 1 else None
-    if weighted is not None:
-        return weighted[0] > 0, weighted[1], weighted[0]
-    return *read_memberships(table, columns, separator=separator, report=report), None
+    """Return the candidates of each row, the classes, and the weights if the cells have them.
+
+    `may_be_any`: whether rows that say nothing but a word for no label have all of them.
+    """
+    if len(columns) > 1:
+        return *read_memberships(table, columns, separator=separator, report=report), None
+    weighted = read_weights(table, columns[0], report=report)
+    weights, names = weighted or (None, [])
+    if weights is None:
+        members, names = read_memberships(table, columns, separator=separator, report=report)
+    else:
+        members = weights > 0
+    counts = dict(zip(names, members.sum(axis=0).tolist(), strict=True))
+    heard = heard_labels(counts, keep=keep)
+    if not heard:
+        return members, names, weights
+    for sentence in heard_in_words(heard, counts, what="no label", times="rows"):
+        report(sentence)
+    left = [name for name in names if name not in heard]
+    position = {name: number for number, name in enumerate(left)}
+    moved = np.zeros((len(names), len(left)))
+    for number, name in enumerate(names):
+        meant = heard.get(name, name)
+        if meant is not None:
+            moved[number, position[meant]] = 1.0
+    amounts = (members if weights is None else weights) @ moved
+    says_nothing = members.any(axis=1) & ~amounts.any(axis=1)
+    if may_be_any and says_nothing.any():
+        amounts[says_nothing] = 1.0
+        report(
+            f"{counted(int(says_nothing.sum()), 'rows')} without any other label, the first at "
+            f"{table.locate(int(says_nothing.argmax()))}, may have any of the {len(left)}"
+        )
+    return amounts > 0, left, None if weights is None else amounts
 
 
 def _guess_candidates(
@@ -210,7 +254,11 @@ def _guess_candidates(
 
 
 def _candidates_where_given(
-    table: Table, columns: Sequence[str], separator: str | None, report: Report
+    table: Table,
+    columns: Sequence[str],
+    separator: str | None,
+    keep: Sequence[str],
+    report: Report,
 ) -> tuple[BoolArray, list[str]]:
     """Return the candidates of each row; a row without any, or a table, is no fault."""
     rows = np.arange(len(table))
@@ -222,7 +270,9 @@ def _candidates_where_given(
         rows = rows[is_given.to_numpy()]
     if not columns or not len(rows):
         return np.zeros((len(table), 0), dtype=np.bool_), []
-    given, class_names, _ = _labels_and_weights(table.take(rows), columns, separator, report)
+    given, class_names, _ = _labels_and_weights(
+        table.take(rows), columns, separator, keep, report, may_be_any=False
+    )
     memberships = np.zeros((len(table), len(class_names)), dtype=np.bool_)
     memberships[rows] = given
     return memberships, class_names

@@ -62,7 +62,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     name = "pll"
     units = "rows"
     object_name = "instance"
-    column_options = ("candidates", "truth", "features", "label_separator")
+    column_options = ("candidates", "truth", "features", "label_separator", "keep_label")
     models = ("predict_proba",)
 
     def read(

@@ -68,6 +68,7 @@ COLUMNS = {
     "truth": _option(Word, "mil, pll: column of the right labels."),
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
     "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),
+    "keep_label": _option(Word, "pll: labels to keep as written, such as '?' or Cat beside cat."),
 }
 """Which column plays which part; what is not said is guessed, and the guess is printed."""
 FORM = {
@@ -91,6 +92,9 @@ VOTES = {
     "confidence": _option(Word, "One vote per line: how surely, 0 to 1.", panel=VOTES_PANEL),
     "labels": _option(Word, "All labels there are, joined by commas.", panel=VOTES_PANEL),
     "label_separator": _option(Word, "What joins several labels in a cell.", panel=VOTES_PANEL),
+    "keep_label": _option(
+        Word, "Labels to keep as written, such as '?' or Cat beside cat.", panel=VOTES_PANEL
+    ),
     "truth": _option(Word, "Column of right labels; empty where unknown.", panel=VOTES_PANEL),
     "features": _option(Word, "Numeric columns, as a list or 'f*'.", panel=EVIDENCE_PANEL),
     "text": _option(Word, "Column of text.", panel=EVIDENCE_PANEL),

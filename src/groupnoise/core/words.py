@@ -1,6 +1,8 @@
-"""Counts in sentences."""
+"""Counts and names in sentences."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 ENDINGS = (("ies", "y"), ("sses", "ss"), ("s", ""))
 
@@ -17,3 +19,8 @@ def counted(number: int, things: str, form: str = "") -> str:
         ending, alone = next(pair for pair in ENDINGS if things.endswith(pair[0]))
         things = things.removesuffix(ending) + alone
     return f"{number:{form}} {things}"
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Return names as they stand in a sentence."""
+    return " and ".join(map(repr, names))

@@ -13,8 +13,7 @@ import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
-from groupnoise.core.misspelt_labels import slips_in_words
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     BOOLEANS,
@@ -26,6 +25,7 @@ from groupnoise.io.cells import (
     read_numbers,
     with_one_spelling,
 )
+from groupnoise.io.label_spellings import as_known, guess_joint
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -34,10 +34,6 @@ LABEL_SEPARATORS = (";", "|", ",", " ")
 NO_LABEL = ("none", "nothing", "background", "no label", "(none)", "(background)")
 """Words, in lower case, for a row or an object that has none of the labels."""
 _NO_CLASS = ("", "-1", "unknown", *NO_LABEL)
-MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
-"""What stands in cells, in lower case, where nobody voted."""
-JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
-"""What may join several labels in a cell and is never guessed to."""
 MAX_GRADES = 10
 """Different numbers that may be classes, however few groups there are."""
 MAX_NAMED = 3
@@ -189,6 +185,12 @@ def read_truth(
     for word, name in (called or {}).items():
         truth[(truth < 0) & (lower == word).to_numpy()] = list(class_names).index(name)
     is_foreign = (truth < 0) & ~lower.is_in(_NO_CLASS).to_numpy()
+    for word in text.filter(pl.Series(is_foreign)).unique():
+        known = as_known(word, class_names)
+        if known is None or known in class_names:
+            here = (text == word).to_numpy()
+            is_foreign &= ~here
+            truth[here] = -1 if known is None else list(class_names).index(known)
     if is_foreign.any():
         row = int(np.flatnonzero(is_foreign)[0])
         raise DataError(
@@ -347,49 +349,4 @@ def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | Non
                 continue
             report(f"split the labels of column {column!r} at {separator!r}")
             return separator
-    return None
-
-
-def labels_to_look_at(
-    names: Sequence[str],
-    named: BoolArray,
-    locate: Callable[[int], str],
-    *,
-    negative: str | None = None,
-    remedy: str = "where they mean that there is none, empty those cells",
-    **about_slips: Any,
-) -> list[str]:
-    """Point out labels that may mean one thing, several labels, or no label at all.
-
-    One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
-    says where a row stands. `negative`: a label that is known to say that there is none. `remedy`:
-    what to do about words that often stand where a label is missing. `about_slips`: what
-    `slips_in_words` takes.
-    """
-    said = []
-    missing = [name for name in names if name.lower() in MISSING and name != negative]
-    if missing:
-        said.append(f"took {quoted(missing)} as labels like any other; {remedy}")
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
-    for same in alike.values():
-        if len(same) > 1:
-            said.append(
-                f"{quoted(same)} are different labels; where they mean the same, write them alike"
-            )
-    for mark in JOINTS:
-        joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
-        known = [name for name, parts in joined.items() if parts <= set(names)]
-        if known or len(joined) >= max(MAX_NAMED, len(set().union(*joined.values()))):
-            said.append(
-                f"took {(known or list(joined))[0]!r} as one label; where it means several, say "
-                f"--label-separator {mark!r}"
-            )
-            break
-    return [*said, *slips_in_words(names, named, locate, **about_slips)]
-
-
-def quoted(names: Sequence[str]) -> str:
-    """Return names as they stand in a sentence."""
-    return " and ".join(map(repr, names))
+    return guess_joint(cells.drop_nulls(), report)

@@ -13,6 +13,7 @@ import polars as pl
 
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.files import read_json
+from groupnoise.io.label_spellings import guess_joint
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.votes.ballots import Said, as_label
@@ -208,12 +209,14 @@ def cell_reader(
     """Return what reads a column of votes, once the separator of labels is known."""
     texts = [table.frame[name] for name in names if table.frame.schema[name] == pl.String]
     if separator is None:
+        plain = [each.filter(~each.str.contains(r"^\s*[\[{(]")) for each in texts]
         for guess in guesses:
-            plain = [each.filter(~each.str.contains(r"^\s*[\[{(]")) for each in texts]
             if any(bool(each.str.contains(guess, literal=True).any()) for each in plain):
                 report(f"split the labels of a cell at {guess!r}")
                 separator = guess
                 break
+        else:
+            separator = guess_joint((cell for each in plain for cell in each.drop_nulls()), report)
     if separator == "":
         raise ParameterError("label_separator must not be empty.")
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import annotator_columns, match_columns, written_columns
-from groupnoise.io.memberships import quoted, read_memberships
+from groupnoise.io.label_spellings import as_known, split_names
+from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
-from groupnoise.votes.ballots import Votes
+from groupnoise.votes.ballots import Votes, as_label
 from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
 from groupnoise.votes.long_tables import (
     LONG_NAMES,
@@ -26,6 +27,7 @@ from groupnoise.votes.long_tables import (
     gathered,
     votes_beside,
 )
+from groupnoise.votes.slips import entries_as_heard
 
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
 MAX_GUESSED_LABELS = 30
@@ -41,6 +43,7 @@ class VotedRows:
         truth.
     `columns`: the columns of `table` that hold votes, or by which votes name rows.
     `place`: says where the vote of an annotator on a row stands.
+    `kept`: labels that a user said to be some, whatever they look like.
     """
 
     table: Table
@@ -48,6 +51,7 @@ class VotedRows:
     is_candidates: bool
     columns: tuple[str, ...]
     place: Place
+    kept: tuple[str, ...] = ()
 
 
 def read_votes(
@@ -63,6 +67,7 @@ def read_votes(
     confidence: str | None = None,
     labels: Sequence[str] | None = None,
     label_separator: str | None = None,
+    keep_label: str | Sequence[str] | None = None,
     report: Report | None = None,
     **table_options: Any,
 ) -> VotedRows:
@@ -88,7 +93,11 @@ def read_votes(
     labels : sequence of str, optional
         All labels there are; a vote for another is refused. By default those that were said.
     label_separator : str, optional
-        What joins several labels in a cell; by default "|" or ";" where cells hold it.
+        What joins several labels in a cell; by default "|" or ";" where cells hold it, or a word
+        such as " or " that makes pairs of labels that also stand alone.
+    keep_label : str or list of str, optional
+        Labels that stay as they are written. By default words such as `?` and `unsure` are no
+        votes, and spellings that differ in capitals or blanks alone are one label.
     report : callable, optional
         Told of each guess, one sentence at a time.
     **table_options
@@ -100,6 +109,7 @@ def read_votes(
         Rows in the order of the source.
     """
     tell = report or say_nothing
+    keep = split_names(keep_label)
     export = read_export(source, label)
     if isinstance(export, pl.DataFrame):
         source = export
@@ -107,14 +117,14 @@ def read_votes(
         frame, entries, kind = export
         tell(f"took the file as an export of {kind}")
         table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")
-        return _voted(table, entries, labels, (), tell)
+        return _voted(table, entries, labels, (), keep, tell)
     table = read_table(source, report=tell, **table_options)
     columns = table.frame.columns
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:
         decimal = table_options.get("decimal")
         entries, key, place = votes_beside(table, votes, id, given, label_separator, tell, decimal)
-        return _voted(table, entries, labels, (key,), tell, place)
+        return _voted(table, entries, labels, (key,), keep, tell, place)
     if id is not None:
         raise ParameterError(
             "id (--id) names rows for a second table: give it with votes (--votes)."
@@ -122,7 +132,7 @@ def read_votes(
     if annotators is None and candidates is None:
         if annotator is not None or first_named(columns, LONG_NAMES["annotator"]) is not None:
             table, entries, key = gathered(table, given, label_separator, tell)
-            return _voted(table, entries, labels, (key,), tell)
+            return _voted(table, entries, labels, (key,), keep, tell)
         found = annotator_columns(columns)
         if found is not None:
             tell(f"took the {len(found[1])} columns {found[0]}* as annotators")
@@ -131,8 +141,8 @@ def read_votes(
         named = match_columns("annotators", annotators, columns, table.origin)
         reader = cell_reader(table, named, label_separator, tell)
         entries = [(at, name, said, None) for name in named for at, said in enumerate(reader(name))]
-        return _voted(table, entries, labels, named, tell)
-    return _from_candidates(table, candidates, labels, label_separator, tell)
+        return _voted(table, entries, labels, named, keep, tell)
+    return _from_candidates(table, candidates, labels, label_separator, keep, tell)
 
 
 def _voted(
@@ -140,10 +150,12 @@ def _voted(
     entries: Sequence[Entry],
     labels: Sequence[str] | None,
     columns: Sequence[str],
+    keep: Sequence[str],
     report: Report,
     place: Place | None = None,
 ) -> VotedRows:
     where = place or (lambda row, _: table.locate(row))
+    entries = entries_as_heard(entries, where, labels, keep, report)
     if all(said is None for _, _, said, _ in entries):
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
@@ -155,7 +167,7 @@ def _voted(
         place=where,
         report=report,
     )
-    return VotedRows(table, votes, False, tuple(columns), where)
+    return VotedRows(table, votes, False, tuple(columns), where, tuple(keep))
 
 
 def _from_candidates(
@@ -163,6 +175,7 @@ def _from_candidates(
     candidates: str | Sequence[str] | None,
     labels: Sequence[str] | None,
     separator: str | None,
+    keep: Sequence[str],
     report: Report,
 ) -> VotedRows:
     columns = table.frame.columns
@@ -196,7 +209,26 @@ def _from_candidates(
         wide = (*SEPARATORS, ",")
         said = cell_reader(table, named, separator, report, wide)(named[0])
         entries = [(at, named[0], cell, None) for at, cell in enumerate(said)]
-    return replace(_voted(table, entries, labels, named, report), is_candidates=True)
+    return replace(_voted(table, entries, labels, named, keep, report), is_candidates=True)
+
+
+def known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
+    """Return the true labels that a column holds, by row number."""
+    if truth is None:
+        return {}
+    (name,) = match_columns("truth", [truth], voted.table.frame.columns, voted.table.origin)
+    cells = voted.table.frame[name].to_list()
+    names = voted.votes.class_names
+    told = {row: as_label(cell) for row, cell in enumerate(cells) if cell not in (None, "")}
+    spelt = {label: as_known(label, names) for label in set(told.values())}
+    sure = {row: meant for row, label in told.items() if (meant := spelt[label]) is not None}
+    for row, label in sure.items():
+        if label not in voted.votes.class_names:
+            raise DataError(
+                f"{voted.table.locate(row)}: column {name!r} says {label!r}, which nobody voted "
+                "for; name all labels with `labels`."
+            )
+    return sure
 
 
 def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import and_more
 from groupnoise.io.columns import match_columns
-from groupnoise.io.memberships import quoted
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table

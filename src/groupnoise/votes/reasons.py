@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.misspelt_labels import OWN_LABEL
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, quoted
 from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.feature_columns import column_of_names
-from groupnoise.io.memberships import labels_to_look_at, quoted
+from groupnoise.io.label_spellings import labels_to_look_at
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
@@ -99,6 +99,7 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
             lambda vote: voted.place(
                 int(votes.rows[vote]), votes.annotator_names[votes.annotators[vote]]
             ),
+            kept=voted.kept,
             are=HEARD if hears_slips else OWN_LABEL,
             slips=slips_of(votes) | {slip: meant for slip, (meant, _) in habits.items()},
             habits={slip: who for slip, (_, who) in habits.items()},

@@ -12,14 +12,14 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import TRUTH_NAMES, match_columns, renamed_beside
+from groupnoise.io.columns import TRUTH_NAMES, renamed_beside
 from groupnoise.io.sources import Guesses, Report
-from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
+from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
 from groupnoise.votes.crowd import Belief, believe
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
-from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
+from groupnoise.votes.files import VotedRows, known_rows, read_votes, who_is_left_out
 from groupnoise.votes.reasons import reasons, what_stands_out
 from groupnoise.votes.slips import (
     as_meant,
@@ -159,6 +159,7 @@ def resolve(
     confidence: str | None = None,
     labels: Sequence[str] | None = None,
     label_separator: str | None = None,
+    keep_label: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     text: str | None = None,
     embedding: Any = None,
@@ -198,6 +199,9 @@ def resolve(
         All labels there are; by default those that were said.
     label_separator : str, optional
         What joins several labels in a cell.
+    keep_label : str or list of str, optional
+        Labels that stay as they are written; by default `?`, `unsure` and the like are no votes,
+        and capitals and blanks make no labels of their own.
     features : str or list of str, optional
         Numeric columns to learn from; by default all that are neither ids nor row numbers.
     text : str, optional
@@ -246,7 +250,7 @@ def resolve(
     voted = read_votes(
         source, annotators=annotators, candidates=candidates, votes=votes, id=id, row=row,
         annotator=annotator, label=label, confidence=confidence, labels=labels,
-        label_separator=label_separator, report=notes, **table_options,
+        label_separator=label_separator, keep_label=keep_label, report=notes, **table_options,
     )  # fmt: skip
     # Who lists the labels knows how they are spelt.
     hears_slips = labels is None and not voted.is_candidates
@@ -255,7 +259,7 @@ def resolve(
     others = who_is_left_out(voted, _not_features(voted, truth)) if annotators is None else None
     if others is not None:
         notes(others)
-    sure = {**_known_rows(voted, truth), **(known or {})}
+    sure = {**known_rows(voted, truth), **(known or {})}
     if hears_slips:
         voted = replace(voted, votes=without_habits(voted.votes, set(sure.values())))
     matrix = row_features(
@@ -317,22 +321,6 @@ def resolution_of(
         shares,
         list(notes),
     )
-
-
-def _known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
-    """Return the true labels that a column holds, by row number."""
-    if truth is None:
-        return {}
-    (name,) = match_columns("truth", [truth], voted.table.frame.columns, voted.table.origin)
-    cells = voted.table.frame[name].to_list()
-    sure = {row: as_label(cell) for row, cell in enumerate(cells) if cell not in (None, "")}
-    for row, label in sure.items():
-        if label not in voted.votes.class_names:
-            raise DataError(
-                f"{voted.table.locate(row)}: column {name!r} says {label!r}, which nobody voted "
-                "for; name all labels with `labels`."
-            )
-    return sure
 
 
 def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:

@@ -1,16 +1,52 @@
-"""Votes for labels that look misspelt: heard as what was meant, and written as they stand."""
+"""Votes for labels written otherwise: in another spelling, misspelt, or with a word for none."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.misspelt_labels import MAX_RARE_ROWS, OFTENER, labels_like, likely_slips
-from groupnoise.votes.ballots import Votes
+from groupnoise.io.label_spellings import heard_in_words, heard_labels
+from groupnoise.io.sources import Report
+from groupnoise.votes.ballots import Votes, labels_of
 from groupnoise.votes.dawid_skene import Reliability
+from groupnoise.votes.exports import Entry
+
+
+def entries_as_heard(
+    entries: Sequence[Entry],
+    place: Callable[[int, str], str],
+    listed: Sequence[str] | None,
+    keep: Sequence[str],
+    report: Report,
+) -> list[Entry]:
+    """Return votes in which each label has one spelling, and none is a word for no vote.
+
+    `listed`: all labels there are, where a user says so. `keep`: labels that stay as they are.
+    """
+    said = [labels_of(vote, place(row, who), who) for row, who, vote, _ in entries]
+    counts = Counter(label for weights in said for label in weights)
+    heard = heard_labels(counts, keep=keep, listed=listed)
+    if not heard:
+        return list(entries)
+    for sentence in heard_in_words(heard, counts, what="no vote", times="votes"):
+        report(sentence)
+    spelt = []
+    for (row, who, vote, sure), weights in zip(entries, said, strict=True):
+        if heard.keys().isdisjoint(weights):
+            spelt.append((row, who, vote, sure))
+            continue
+        left: dict[str, float] = {}
+        for label, weight in weights.items():
+            meant = heard.get(label, label)
+            if meant is not None:
+                left[meant] = left.get(meant, 0.0) + weight
+        spelt.append((row, who, left, sure))
+    return spelt
 
 
 def slips_of(votes: Votes) -> dict[str, str]:

@@ -535,20 +535,99 @@ def test_the_only_id_that_comes_back_names_the_rows_of_votes():
         resolve(table.rename(columns={"annotation_id": "thread_id"}).assign(thread_id=[1, 1, 2, 2]))
 
 
-def test_labels_that_may_mean_something_else_are_pointed_out():
+def test_labels_that_may_mean_several_are_pointed_out():
     frame = pd.DataFrame(
-        {"ann_1": ["Cat", "cat", "dog", "n/a"], "ann_2": ["cat", "dog and cat", "dog", "dog"]}
+        {"ann_1": ["Cat", "cat", "dog", "none"], "ann_2": ["cat", "dog and cat", "dog", "dog"]}
     )
     notes = resolve(frame).notes
-    assert (
-        "'Cat' and 'cat' are different labels; where they mean the same, write them alike" in notes
-    )
-    assert any(note.startswith("took 'n/a' as labels like any other") for note in notes)
+    assert any(note.startswith("took 'none' as labels like any other") for note in notes)
     assert (
         "took 'dog and cat' as one label; where it means several, say --label-separator ' and '"
         in notes
     )
-    assert resolve(frame, label_separator=" and ").votes.class_names == ["Cat", "cat", "dog", "n/a"]
+    assert resolve(frame, label_separator=" and ").votes.class_names == ["cat", "dog", "none"]
+
+
+def test_words_for_no_vote_and_other_spellings_make_no_labels():
+    said = ["offer", "ham", "spam"] * 10
+    odd = ["?", "Unsure", "weiß nicht", "keine Angabe", "-", "n/a", "OFFER ", "skip", "spam", "??"]
+    frame = pd.DataFrame({"ann_1": said, "ann_2": said, "ann_3": odd * 3})
+    found = resolve(frame)
+    assert found.votes.class_names == ["ham", "offer", "spam"]
+    assert found.columns["label"] == said
+    assert found.votes.counts.tolist() == [2, 2, 2, 2, 2, 2, 3, 2, 3, 2] * 3
+    (none,) = (note for note in found.notes if "as no vote (24 votes)" in note)
+    assert "say --keep-label \"?,Unsure,weiß nicht,keine Angabe,-,n/a,skip,??\"" in none
+    (spelt,) = (note for note in found.notes if note.startswith("read 'OFFER' as 'offer'"))
+    kept = resolve(frame, keep_label="?,OFFER")
+    assert kept.votes.class_names == ["?", "OFFER", "ham", "offer", "spam"]
+    assert not any("like any other" in note or "write them alike" in note for note in kept.notes)
+    # Who lists the labels lists them all, and a word for none is none of them.
+    listed = resolve(frame, labels=["offer", "ham", "spam", "skip"])
+    assert listed.votes.class_names == ["offer", "ham", "spam", "skip"]
+
+
+def test_a_word_for_no_vote_beside_one_label_and_a_code_among_codes_are_labels():
+    two = pd.DataFrame({"ann_1": ["yes", "?"] * 6, "ann_2": ["yes", "?"] * 6})
+    assert resolve(two).votes.class_names == ["?", "yes"]
+    codes = pd.DataFrame({"ann_1": ["NA", "EU", "US"] * 5, "ann_2": ["NA", "EU", "US"] * 5})
+    assert resolve(codes).votes.class_names == ["EU", "NA", "US"]
+    letters = [*"abcdefABCDEF"]
+    assert resolve(pd.DataFrame({"ann_1": letters, "ann_2": letters})).votes.n_classes == 12
+
+
+def test_a_truth_in_another_spelling_is_known_and_a_word_for_none_is_not():
+    frame = pd.DataFrame({"ann_1": ["x1", "x2"] * 3, "ann_2": ["x1", "x1"] * 3, "gold": "?"})
+    frame.loc[1, "gold"] = "X2"
+    found = resolve(frame, truth="gold")
+    assert found.columns["probability"][1] == 1.0
+    assert found.columns["label"][1] == "x2"
+    assert max(found.columns["probability"][2:]) < 1.0
+
+
+def test_candidates_of_fit_are_heard_as_votes_are():
+    frame = pd.DataFrame({
+        "x1": np.sin(range(30)), "x2": np.cos(range(30)),
+        "candidates": ["oak|elm", "Oak", "elm|Ash", "ash", "?"] * 6,
+        "truth": ["oak", "OAK", "elm", "", "?"] * 6,
+    })  # fmt: skip
+    said: list[str] = []
+    data = read_candidates(frame, report=said.append)
+    assert data.class_names == ["ash", "elm", "oak"]
+    assert data.candidates[:5].tolist() == [
+        [False, True, True], [False, False, True], [True, True, False], [True, False, False],
+        [True, True, True],
+    ]  # fmt: skip
+    assert data.truth[:5].tolist() == [2, 2, 1, -1, -1]
+    told = " ".join(said)
+    assert "took '?' as no label (6 rows); to keep them as labels, say --keep-label \"?\"" in told
+    assert "6 rows without any other label, the first at row 4, may have any of the 3" in told
+    assert "read 'Ash' as 'ash' and 'Oak' as 'oak'" in told
+    assert "?" in read_candidates(frame.assign(truth=""), keep_label="?").class_names
+    asked = read_candidates(frame, labels_needed=False)
+    assert asked.candidates.sum(axis=1)[:5].tolist() == [2, 1, 2, 1, 0]
+
+
+@pytest.mark.parametrize("joint", [" oder ", " or ", " o ", " und ", "/", " OR "])
+def test_a_word_that_joins_labels_which_stand_alone_elsewhere_splits_them(joint):
+    cells = [f"Linde{joint}Eiche", "Eiche", f"Ahorn{joint}Linde", "Ahorn", f"Eiche{joint}Ahorn"]
+    frame = pd.DataFrame({"x1": np.sin(range(30)), "x2": np.cos(range(30)), "candidates": cells * 6})
+    said: list[str] = []
+    data = read_candidates(frame, report=said.append)
+    found = resolve(frame, n_folds=2, n_rounds=1)
+    assert data.class_names == found.votes.class_names == ["Ahorn", "Eiche", "Linde"]
+    for notes in (said, found.notes):
+        assert any(note.startswith(f"split the labels of a cell at {joint!r}") for note in notes)
+
+
+def test_a_label_of_two_words_stays_one_with_a_hint():
+    frame = pd.DataFrame({
+        "x1": np.sin(range(30)), "x2": np.cos(range(30)),
+        "candidates": ["black and white", "black", "white"] * 10,
+    })  # fmt: skip
+    said: list[str] = []
+    assert read_candidates(frame, report=said.append).class_names[1] == "black and white"
+    assert any("say --label-separator ' and '" in note for note in said)
 
 
 def test_labels_that_look_misspelt_are_pointed_out_with_their_row_and_kept(groupnoise, tmp_path):

@@ -1,0 +1,250 @@
+"""Labels as people write them: in several spellings, joined, or in place of one that is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from groupnoise.core.arrays import BoolArray
+from groupnoise.core.misspelt_labels import slips_in_words
+from groupnoise.core.words import counted, quoted
+from groupnoise.io.sources import Report
+
+NO_VOTE = frozenset({
+    "?", "-", "n/a", "#n/a", "n.a.", "na", "nan", "null", "unsure", "not sure", "i'm not sure",
+    "unclear", "uncertain", "undecided", "unknown", "don't know", "dont know", "i don't know",
+    "do not know", "idk", "can't tell", "cannot tell", "cant tell", "can't say", "skip", "skipped",
+    "abstain", "no answer", "no vote", "no idea", "not answered", "unanswered", "tbd",
+    "keine angabe", "k.a.", "k. a.", "k.a", "weiß nicht", "weiss nicht", "ich weiß nicht",
+    "ich weiss nicht", "unklar", "unsicher", "nicht sicher", "unbekannt", "unentschieden",
+    "keine ahnung", "keine antwort", "keine stimme", "enthaltung", "überspringen", "übersprungen",
+    "je ne sais pas", "ne sait pas", "sais pas", "nsp", "incertain", "pas sûr", "pas sûre",
+    "inconnu", "indécis", "indéterminé", "sans réponse", "pas de réponse", "aucune réponse",
+    "no sé", "no lo sé", "no sabe", "ns/nc", "no estoy seguro", "no estoy segura", "incierto",
+    "desconocido", "indeciso", "sin respuesta", "non so", "non lo so", "incerto", "sconosciuto",
+    "nessuna risposta",
+})  # fmt: skip
+"""What people write in place of a label, in lower case, where they name none."""
+REPEATED = "?-.–—_"
+"""Marks that say the same however often they stand."""
+CODE_LENGTH = 2
+"""Labels so short are codes, among which `NA` is one."""
+MAX_LETTERS = 5
+"""Letters that may stand as capitals and as small ones and mean one label each; more are an
+alphabet, of which both are learned."""
+MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
+"""What stands in cells, in lower case, where nobody voted."""
+JOINTS = (
+    " or ", " oder ", " ou ", " and ", " und ", " et ", " o ", " y ", " e ", " / ", "/", " & ", "&",
+    " + ", "+", ", ", ",",
+)  # fmt: skip
+"""What may join several labels in a cell besides what hardly ever stands inside of one."""
+MIN_JOINED, EXPLAINED = 3, 0.9
+"""Different pairs that a joint must have made of known labels, and their least share."""
+MAX_NAMED = 3
+"""Labels of one joint from which on it is pointed out."""
+
+
+def spelling_key(label: str) -> str:
+    """Return what two spellings of one label share: capitals and blanks tell nothing apart.
+
+    >>> spelling_key(" Late  Delivery") == spelling_key("late delivery")
+    True
+    """
+    return " ".join(label.casefold().split())
+
+
+def says_nothing(label: str, others: Iterable[str] = ()) -> bool:
+    """Tell whether a label is a word for none; `others`: the labels beside it.
+
+    >>> says_nothing("???"), says_nothing("Weiß nicht"), says_nothing("NA", ["EU", "US"])
+    (True, True, False)
+    """
+    key = spelling_key(label)
+    if key == "na" and any(len(other) <= CODE_LENGTH and other != label for other in others):
+        return False
+    # As `casefold` has it, ß is ss.
+    return key in _FOLDED or (key != "" and not key.strip(REPEATED))
+
+
+_FOLDED = frozenset(map(spelling_key, NO_VOTE))
+
+
+def heard_labels(
+    counts: Mapping[str, int], *, keep: Collection[str] = (), listed: Sequence[str] | None = None
+) -> dict[str, str | None]:
+    """Return the labels that are heard as another spelling of one, or as none (None).
+
+    Of several spellings the most frequent one stands for all, or the one that is listed. `counts`:
+    how often each was written. `keep`: labels that stay as they are. `listed`: all labels there
+    are, where somebody says so.
+
+    >>> heard_labels({"offer": 9, "Offer": 3, "ham": 5, "?": 4})
+    {'Offer': 'offer', '?': None}
+    """
+    sure = {*keep, *(listed or ())}
+    labels = [name for name in counts if name not in sure]
+    none = {name for name in labels if says_nothing(name, counts)}
+    if len({spelling_key(name) for name in {*counts, *sure} - none}) < 2:
+        none = set()  # words beside one label tell it from nothing
+    by_key: dict[str, list[str]] = {}
+    for name in dict.fromkeys([*(listed or ()), *counts]):
+        if name not in none and name not in keep:
+            by_key.setdefault(spelling_key(name), []).append(name)
+    same = {key: names for key, names in by_key.items() if len(names) > 1}
+    if sum(len(key) == 1 for key in same) > MAX_LETTERS:
+        same = {key: names for key, names in same.items() if len(key) > 1}
+    heard: dict[str, str | None] = {}
+    for names in same.values():
+        meant = [name for name in names if name in sure] or [
+            max(names, key=lambda name: (counts.get(name, 0), name))
+        ]
+        if len(meant) == 1:  # who lists two of them means two
+            heard |= {name: meant[0] for name in names if name != meant[0]}
+    return {name: heard.get(name) for name in counts if name in heard or name in none}
+
+
+def heard_in_words(
+    heard: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
+) -> list[str]:
+    """Return sentences about labels that are heard as others or as none, with how to keep them.
+
+    `heard`: as `heard_labels` has it. `counts`: how often each was written. `what`: what those are
+    that say nothing, such as "no vote". `times`: what is counted.
+    """
+    said = []
+    none = [name for name, meant in heard.items() if meant is None]
+    if none:
+        n_none = sum(counts[name] for name in none)
+        said.append(
+            f"took {_listed(none)} as {what} ({counted(n_none, times)}); to keep them as labels, "
+            f"say --keep-label {_option(none)}"
+        )
+    spelt = [(name, meant) for name, meant in heard.items() if meant is not None]
+    if spelt:
+        pairs = [f"{name!r} as {meant!r}" for name, meant in spelt]
+        said.append(
+            f"read {_joined(pairs)}: the same but for capitals or blanks; to keep them apart, say "
+            f"--keep-label {_option([name for name, _ in spelt])}"
+        )
+    return said
+
+
+def _option(names: Sequence[str]) -> str:
+    text = ",".join(names)
+    return text if text.replace(",", "").isalnum() else f'"{text}"'
+
+
+def _listed(names: Sequence[str]) -> str:
+    return _joined([repr(name) for name in names])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+
+
+def as_known(label: str, names: Sequence[str]) -> str | None:
+    """Return a label as one of some names is spelt, None where it says nothing, else as it is.
+
+    >>> as_known("Offer ", ["ham", "offer"]), as_known("?", ["ham"]), as_known("spam", ["ham"])
+    ('offer', None, 'spam')
+    """
+    if label in names:
+        return label
+    same = [name for name in names if spelling_key(name) == spelling_key(label)]
+    if len(same) == 1:
+        return same[0]
+    return None if says_nothing(label, names) else label
+
+
+def split_names(given: str | Sequence[str] | None) -> list[str]:
+    """Return labels that a user listed, or joined by commas."""
+    if given is None:
+        return []
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+
+
+def guess_joint(cells: Iterable[str], report: Report) -> str | None:
+    """Return the word or mark that joins labels in cells where it is sure, and say so."""
+    joint = joint_of(cells)
+    if joint is not None:
+        report(
+            f"split the labels of a cell at {joint!r}: what it joins also stands alone or beside "
+            "others; --label-separator names another"
+        )
+    return joint
+
+
+def joint_of(cells: Iterable[str]) -> str | None:
+    """Return the word or mark that joins labels in cells, or None where that is not sure.
+
+    Nearly all cells that hold it must fall into labels that also stand alone, or beside different
+    others; and there must be a few such pairs: `black and white` is a colour as well.
+
+    >>> joint_of(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
+    ' or '
+    """
+    counts = Counter(cell.strip() for cell in cells)
+    for joint in (*JOINTS, *(word.upper() for word in JOINTS if word != word.upper())):
+        joined = {cell: _parts(cell, joint) for cell in counts if joint in cell}
+        sets = {frozenset(parts) for parts in joined.values()}
+        if len(sets) < MIN_JOINED:
+            continue
+        known = {spelling_key(cell) for cell in counts if cell not in joined}
+        beside: dict[str, set[str]] = {}
+        for each in sets:
+            for part in each:
+                beside.setdefault(part, set()).update(each - {part})
+        known |= {part for part, others in beside.items() if len(others) > 1}
+        n_joined = sum(counts[cell] for cell in joined)
+        n_known = sum(counts[cell] for cell, parts in joined.items() if set(parts) <= known)
+        # Parts of titles and of names are many.
+        if n_known >= EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2):
+            return joint
+    return None
+
+
+def _parts(cell: str, joint: str) -> list[str]:
+    return [spelling_key(part) for part in cell.split(joint) if part.strip()]
+
+
+def labels_to_look_at(
+    names: Sequence[str],
+    named: BoolArray,
+    locate: Callable[[int], str],
+    *,
+    negative: str | None = None,
+    kept: Collection[str] = (),
+    remedy: str = "where they mean that there is none, empty those cells",
+    **about_slips: Any,
+) -> list[str]:
+    """Point out labels that may mean one thing, several labels, or no label at all.
+
+    One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
+    says where a row stands. `negative`: a label that is known to say that there is none. `kept`:
+    labels that are known to be some. `remedy`: what to do about words that often stand where a
+    label is missing. `about_slips`: what `slips_in_words` takes.
+    """
+    said = []
+    missing = [name for name in names if name.lower() in MISSING and name not in (negative, *kept)]
+    if missing:
+        said.append(f"took {quoted(missing)} as labels like any other; {remedy}")
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(spelling_key(name), []).append(name)
+    for same in alike.values():
+        if len(same) > 1 and not set(kept).intersection(same):
+            said.append(
+                f"{quoted(same)} are different labels; where they mean the same, write them alike"
+            )
+    for mark in JOINTS:
+        joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
+        known = [name for name, parts in joined.items() if parts <= set(names)]
+        if known or len(joined) >= max(MAX_NAMED, len(set().union(*joined.values()))):
+            said.append(
+                f"took {(known or list(joined))[0]!r} as one label; where it means several, say "
+                f"--label-separator {mark!r}"
+            )
+            break
+    return [*said, *slips_in_words(names, named, locate, **about_slips)]
