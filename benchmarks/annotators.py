@@ -6,7 +6,9 @@ Digits are labelled by annotators whose skills lie in a range and who confuse so
 others. Each case of the grid compares label accuracy, and how many of the tenth of the rows that a
 method would look at first carry a wrong majority label, as means over the seeds. cleanlab gets
 out-of-fold probabilities of the same classifiers, averaged, trained on majority labels; with one
-vote per row it keeps the votes. Goes to `benchmarks/results/annotators.json`.
+vote per row it keeps the votes. Then votes alone, of two to four annotators with and without one
+who says one thing in 98 of 100 rows: how many labels are expected to be wrong, and how many are.
+Goes to `benchmarks/results/annotators.json`.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ CASES = [
     for n_votes, annotators, skills in product((3, 1, 5), (5, 10, 3), SKILLS)
     if n_votes <= annotators
 ]
+FEW_SEEDS = range(100, 105)
 WEAK_CASES = [(5, "mixed", 3, "weak"), (5, "low", 1, "weak"), (5, "high", 5, "weak")]
 
 
@@ -44,15 +47,66 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     seeds = list(range(parser.parse_args().seeds))
+    few = few_annotators()
+    print(few, flush=True)
     done = []
     for case in (*WEAK_CASES, *CASES):
         done.append(mean_of([measure(case, seed) for seed in seeds]))
         print(done[-1], flush=True)
         write_result(
             "annotators",
-            {"rows": N_ROWS, "seeds": seeds, "skills": SKILLS, "cases": done},
+            {"rows": N_ROWS, "seeds": seeds, "skills": SKILLS, "cases": done, "few": few},
             packages=("cleanlab",),
         )
+
+
+def few_annotators() -> list[dict[str, Any]]:
+    """Return shares of labels expected to be wrong, and wrong, where votes stand alone."""
+    done = []
+    for n_lazy, n_people in product((0, 1), (2, 3, 4)):
+        figures = []
+        for n_classes, share, seed in product((2, 3, 5), (1.0, 0.7), FEW_SEEDS):
+            truth, votes = votes_alone(n_people, n_lazy, n_classes, share, seed)
+            is_voted = votes.counts > 0
+            row = []
+            for belief in (
+                DawidSkene().fit(votes).probabilities_,
+                believe(votes, None).probabilities,
+            ):
+                belief = belief[is_voted]
+                row += [1.0 - belief.max(axis=1).mean(),
+                        (belief.argmax(axis=1) != truth[is_voted]).mean()]  # fmt: skip
+            figures.append(row)
+        means = np.round(np.mean(figures, axis=0), 4).tolist()
+        off = np.abs(np.array(figures) @ [[1, 0], [-1, 0], [0, 1], [0, -1]]).mean(axis=0)
+        done.append({
+            "annotators": n_people, "lazy": n_lazy, "runs": len(figures),
+            "dawid_skene": {"expected": means[0], "wrong": means[1], "off by": round(float(off[0]), 4)},
+            "ours": {"expected": means[2], "wrong": means[3], "off by": round(float(off[1]), 4)},
+        })  # fmt: skip
+    return done
+
+
+def votes_alone(
+    n_people: int, n_lazy: int, n_classes: int, share: float, seed: int
+) -> tuple[Any, Votes]:
+    """Return true labels of 240 rows and votes of skills from .6 to .9 on a share of the rows."""
+    generator = np.random.default_rng([seed, n_people, n_lazy, n_classes, int(10 * share)])
+    n_rows = 240
+    truth = generator.integers(n_classes, size=n_rows)
+    entries = []
+    for who in range(n_people):
+        skill = generator.uniform(0.6, 0.9)
+        other = (truth + generator.integers(1, n_classes, size=n_rows)) % n_classes
+        said = np.where(generator.random(n_rows) < skill, truth, other)
+        asked = np.flatnonzero(generator.random(n_rows) < share)
+        entries += [(int(row), f"a{who}", str(said[row]), None) for row in asked]
+    for who in range(n_lazy):
+        always = generator.integers(n_classes)
+        said = np.where(generator.random(n_rows) < 0.98, always, truth)
+        entries += [(row, f"lazy{who}", str(label), None) for row, label in enumerate(said)]
+    names = [str(label) for label in range(n_classes)]
+    return truth, Votes.from_entries(entries, n_rows, class_names=names)
 
 
 def mean_of(runs: list[dict[str, Any]]) -> dict[str, Any]:

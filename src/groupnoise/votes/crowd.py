@@ -13,6 +13,7 @@ import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.selective import belief_with_errors, foretold_candidates, hidden_errors
+from groupnoise.votes.averaged import averaged_over_annotators
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.classifiers import (
     TEMPERATURES,
@@ -113,7 +114,7 @@ def believe(
         n_rounds = CANDIDATE_ROUNDS if is_candidates else VOTE_ROUNDS
     if not is_candidates:
         votes = heed_confidences(votes, truth)
-    model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
+    model = None if is_candidates else _learned(votes, None, truth, seed)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
     predicted: FloatArray | None = None
     nearest: IntArray | None = None
@@ -144,7 +145,7 @@ def believe(
             neighbours = nearest[:, :N_NEIGHBOURS]
             predicted = _foretold(raw, likelihood, belief, neighbours, is_taught, is_candidates)
             if model is not None:
-                model = DawidSkene().fit(votes, prior=predicted, truth=truth)
+                model = _learned(votes, predicted, truth, seed)
                 belief = model.probabilities_
             else:
                 foretold.append(predicted)
@@ -165,6 +166,23 @@ def believe(
         answered = with_truth(unanswered, truth)
     shown = None if nearest is None else nearest[:, :N_NEIGHBOURS]
     return Belief(answered, unanswered, predicted, model, temperature, shown)
+
+
+def _learned(
+    votes: Votes, prior: FloatArray | None, truth: IntArray | None, seed: int
+) -> DawidSkene:
+    """Return what annotators are like: the likeliest, or the mean where votes check each other."""
+    model = DawidSkene().fit(votes, prior=prior, truth=truth)
+    if _is_checked(votes, truth).sum() >= MIN_ROWS and votes.n_classes > 1:
+        averaged = averaged_over_annotators(votes, prior=prior, truth=truth, seed=seed)
+        model.probabilities_, model.confusion_ = averaged
+    return model
+
+
+def _is_checked(votes: Votes, truth: IntArray | None) -> BoolArray:
+    """Return the rows that tell how good their votes are: with a second one, or a true label."""
+    is_checked = votes.counts > 1
+    return is_checked if truth is None else np.asarray(is_checked | (truth >= 0))
 
 
 def _likelihood_with_truth(
@@ -211,13 +229,15 @@ def _cooled(
     temperature = held_out_temperature(votes, vote_likelihoods(votes, model.confusion_), log_prior)
     # In sample confusions are flattered, out of fold they know fewer votes than those in use.
     temperature = float(np.sqrt(temperature * held_out_temperature(votes, held_out, log_prior)))
-    belief = vote_posterior(votes, model.confusion_, log_prior)
+    belief = model.probabilities_.copy()
+    known = np.zeros(votes.n_rows, dtype=bool) if truth is None else truth >= 0
+    belief[known] = vote_posterior(votes, model.confusion_, log_prior)[known]
     logs = np.log(np.maximum(belief, MIN_PROBABILITY))
     cooled = softmax(logs / temperature)
     is_single = votes.counts == 1
     if predicted is not None and nearest is not None and is_single.any():
         confusion = model.confusion_
-        is_checked = votes.counts > 1 if truth is None else (votes.counts > 1) | (truth >= 0)
+        is_checked = _is_checked(votes, truth)
         if is_checked.sum() < MIN_ROWS:  # nothing but similar rows tells how good votes are
             shares = votes.first_choices().shares()
             accuracy = single_vote_accuracy(shares, nearest, is_single, SHARED_ACCURACY)

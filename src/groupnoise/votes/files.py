@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,12 @@ from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label
 from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
+from groupnoise.votes.guesses import (
+    column_of_lists,
+    columns_of_one_label_set,
+    columns_that_agree,
+    parts_of_votes,
+)
 from groupnoise.votes.long_tables import (
     LONG_NAMES,
     Entry,
@@ -30,8 +36,6 @@ from groupnoise.votes.long_tables import (
 from groupnoise.votes.slips import entries_as_heard
 
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
-MAX_GUESSED_LABELS = 30
-"""Different cells of a column that may still be labels."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +134,10 @@ def read_votes(
             "id (--id) names rows for a second table: give it with votes (--votes)."
         )
     if annotators is None and candidates is None:
-        if annotator is not None or first_named(columns, LONG_NAMES["annotator"]) is not None:
-            table, entries, key = gathered(table, given, label_separator, tell)
+        annotators, parts = _form_of_votes(table, given, tell)
+        if parts is not None:
+            table, entries, key = gathered(table, parts, label_separator, tell)
             return _voted(table, entries, labels, (key,), keep, tell)
-        found = annotator_columns(columns)
-        if found is not None:
-            tell(f"took the {len(found[1])} columns {found[0]}* as annotators")
-            annotators = found[1]
     if annotators is not None:
         named = match_columns("annotators", annotators, columns, table.origin)
         reader = cell_reader(table, named, label_separator, tell)
@@ -180,11 +181,9 @@ def _from_candidates(
 ) -> VotedRows:
     columns = table.frame.columns
     if candidates is None:
-        found = [name for name in columns if name.lower().startswith(INDICATORS)]
-        candidates = found if len(found) > 1 else first_named(columns, CANDIDATE_NAMES)
-        candidates = candidates or _column_of_json(table)
+        candidates = _named_candidates(columns) or column_of_lists(table, written_columns(table))
         if candidates is None:
-            alike = ",".join(_columns_of_one_label_set(table))
+            alike = ",".join(columns_of_one_label_set(table))
             hint = f"; these hold the same labels: --annotators '{alike}'" if alike else ""
             raise MissingColumnError(
                 f"{table.origin} has neither annotators nor candidates; name the columns of the "
@@ -212,6 +211,47 @@ def _from_candidates(
     return replace(_voted(table, entries, labels, named, keep, report), is_candidates=True)
 
 
+def _named_candidates(columns: Sequence[str]) -> str | list[str] | None:
+    """Return the columns that are called candidates."""
+    found = [name for name in columns if name.lower().startswith(INDICATORS)]
+    return found if len(found) > 1 else first_named(columns, CANDIDATE_NAMES)
+
+
+def _form_of_votes(
+    table: Table, given: Mapping[str, str | None], report: Report
+) -> tuple[list[str] | None, Mapping[str, str | None] | None]:
+    """Return the columns of annotators, or what is known of the parts of one vote per line.
+
+    By names, else by cells; neither where a table may hold candidates. `given`: what a user named
+    of the parts of a vote.
+    """
+    columns = table.frame.columns
+    named = {part: name or first_named(columns, LONG_NAMES[part]) for part, name in given.items()}
+    if given["annotator"] is not None or (named["annotator"] and named["label"]):
+        return None, given
+    found = annotator_columns(columns)
+    if found is not None:
+        report(f"took the {len(found[1])} columns {found[0]}* as annotators")
+        return found[1], None
+    if _named_candidates(columns) is not None:
+        return None, None
+    agreeing = columns_that_agree(table)
+    if agreeing:
+        report(
+            f"took {', '.join(map(repr, agreeing))} as annotators: they hold the same labels and "
+            "agree beyond chance (--annotators says otherwise)"
+        )
+        return agreeing, None
+    said = {part: name for part, name in given.items() if name and part != "confidence"}
+    known = {part: name for part in ("row", "annotator", "label") if (name := named[part])}
+    parts = parts_of_votes(table, known) or parts_of_votes(table, said)
+    if parts:
+        told = " ".join(f"--{part} {name!r}" for part, name in parts.items())
+        report(f"took each line as a vote, by its cells: {told} (these options say otherwise)")
+        return None, {**given, **parts}
+    return None, given if named["annotator"] else None
+
+
 def known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
     """Return the true labels that a column holds, by row number."""
     if truth is None:
@@ -237,7 +277,7 @@ def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
     Result: what to say to count them in; None where there are none. `voted`: rows whose annotators
     were guessed. `taken`: columns that play another part.
     """
-    alike = _columns_of_one_label_set(voted.table)
+    alike = columns_of_one_label_set(voted.table)
     written = {*written_columns(voted.table), *taken}
     others = [name for name in alike if name not in written and name not in voted.columns]
     if not others or set(voted.columns).isdisjoint(alike):
@@ -247,32 +287,3 @@ def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
         f"left out {quoted(others)}, with the same labels; if these are votes "
         f"too, say --annotators '{every}'"
     )
-
-
-def _columns_of_one_label_set(table: Table) -> list[str]:
-    """Return columns of few words that all hold the same labels, as those of annotators do."""
-    seen = {
-        name: {cell.strip() for cell in table.frame[name].drop_nulls().unique().to_list()} - {""}
-        for name in table.frame.columns
-        if table.frame.schema[name] == pl.String
-    }
-    few = {name: said for name, said in seen.items() if 1 < len(said) <= MAX_GUESSED_LABELS}
-    for said in few.values():
-        alike = [name for name, other in few.items() if 2 * len(said & other) > len(said | other)]
-        if len(alike) > 1:
-            return alike
-    return []
-
-
-def _column_of_json(table: Table) -> str | None:
-    """Return the only column whose cells are all lists of labels or weights in JSON."""
-    found = []
-    for name, dtype in table.frame.schema.items():
-        if dtype == pl.List(pl.String) or isinstance(dtype, pl.Struct):
-            found.append(name)
-        elif dtype == pl.String:
-            cells = [cell.strip() for cell in table.frame[name].drop_nulls().to_list()]
-            told = [cell for cell in cells if cell]
-            if told and all(cell[0] in "[{" and cell[-1] in "]}" for cell in told):
-                found.append(name)
-    return found[0] if len(found) == 1 else None

@@ -12,6 +12,7 @@ import polars as pl
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import and_more
+from groupnoise.io.column_names import plain_name
 from groupnoise.io.columns import match_columns
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
@@ -22,16 +23,19 @@ from groupnoise.votes.exports import cell_reader, read_confidences
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
                   "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who",
-                  "bewerter", "bewerterin", "gutachter", "kodierer", "annotateur", "évaluateur",
-                  "codeur", "anotador", "anotadora", "evaluador", "codificador", "annotatore"),
+                  "bewerter", "bewerterin", "bewertet_von", "gutachter", "gutachterin", "kodierer",
+                  "kodiererin", "annotatorin", "annotierer", "prüfer", "prüferin", "annotateur",
+                  "annotatrice", "évaluateur", "évaluatrice", "codeur", "codeuse", "anotador",
+                  "anotadora", "evaluador", "evaluadora", "codificador", "annotatore",
+                  "valutatore"),
     "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
             "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
-            "zeile", "aufgabe", "objekt", "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea",
-            "riga", "esempio"),
+            "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz", "fall", "ligne",
+            "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga", "esempio"),
     "label": ("label", "vote", "answer", "class", "category", "choice", "etikett", "klasse",
-              "kategorie", "stimme", "urteil", "antwort", "étiquette", "etiquette", "classe",
-              "catégorie", "réponse", "etiqueta", "clase", "categoría", "voto", "respuesta",
-              "etichetta"),
+              "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette", "etiquette",
+              "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría", "voto",
+              "respuesta", "etichetta"),
     "confidence": ("confidence", "certainty", "sicherheit", "konfidenz", "confiance", "certitude",
                    "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
@@ -224,7 +228,7 @@ def _only_id(table: Table, columns: Sequence[str]) -> str | None:
 
 def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
     """Return the first of some names that a column has, however it is written."""
-    lower = {name.strip().lower(): name for name in reversed(columns)}
+    lower = {plain_name(name): name for name in reversed(columns)}
     return next((lower[name] for name in names if name in lower), None)
 
 

@@ -13,6 +13,7 @@ from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABE
 from groupnoise.io.feature_columns import column_of_names
 from groupnoise.io.label_spellings import labels_to_look_at
 from groupnoise.io.tables import Table
+from groupnoise.votes.ballots import Votes
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
 from groupnoise.votes.long_tables import names_rows
@@ -22,6 +23,8 @@ N_NAMED = 3
 """Similar rows that are named."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
+STUCK_SHARE, STUCK_BEYOND = 0.95, 0.2
+"""Share of votes for one label from which on they tell little, and how much rarer others say it."""
 HEARD = "counts as that; correct it, or list all labels with --labels"
 """What becomes of a vote that looks misspelt."""
 MAX_OWN = 5
@@ -133,6 +136,12 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
                 f"annotator {name!r} said {always} in all of {counted(len(mine), 'votes')}, "
                 "which tells nothing about the rows"
             )
+        elif len(mine) >= STUCK_VOTES and (lazy := _mostly_one(votes, number)) is not None:
+            label, n_said, elsewhere = lazy
+            said.append(
+                f"annotator {name!r} said {label!r} in {n_said} of {len(mine)} votes, others in "
+                f"{elsewhere:.0%} of theirs: these votes count little"
+            )
         elif len(mine) >= STUCK_VOTES:
             own = mine.any(axis=0)
             others = votes.named_labels()[votes.annotators != number].any(axis=0)
@@ -144,6 +153,18 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
                     "; where they mean the same, write them alike"
                 )
     return said
+
+
+def _mostly_one(votes: Votes, number: int) -> tuple[str, int, float] | None:
+    """Return what somebody nearly always says, in how many votes, and the share of others'."""
+    is_mine = votes.annotators == number
+    first = votes.first_choices().weights
+    mine = first[is_mine].mean(axis=0)
+    best = int(mine.argmax())
+    others = first[~is_mine, best]
+    if mine[best] < STUCK_SHARE or not len(others) or others.mean() > STUCK_SHARE - STUCK_BEYOND:
+        return None
+    return votes.class_names[best], round(mine[best] * is_mine.sum()), float(others.mean())
 
 
 def ids_that_repeat(table: Table) -> list[str]:

@@ -92,11 +92,12 @@ def votes_with_confidences(kind, seed, skills=(0.9, 0.75, 0.6), n_rows=400):
 
 
 @pytest.mark.parametrize(
-    ("kind", "has_features"), [("calibrated", True), ("too sure", False), ("unsure", False)]
+    ("kind", "has_features", "n_seeds"),
+    [("calibrated", True, 6), ("too sure", False, 6), ("unsure", False, 14)],
 )
-def test_accuracies_of_votes_with_confidences_lie_in_their_intervals(kind, has_features):
+def test_accuracies_of_votes_with_confidences_lie_in_their_intervals(kind, has_features, n_seeds):
     held, missed_by = [], []
-    for seed in range(6):
+    for seed in range(n_seeds):
         votes, points, _, accuracy = votes_with_confidences(kind, seed)
         belief = believe(votes, points if has_features else None, fit=mean_classifier)
         told = belief.model.reliability(votes, belief=belief.probabilities)
@@ -253,7 +254,7 @@ def test_a_rare_label_switches_no_confidences_off(n_rare):
         slipped = Votes.from_entries(entries, votes.n_rows, class_names=[*LABELS, "rare"])
         return (believe(slipped, None).probabilities.argmax(axis=1) == truth).mean()
 
-    assert right_with(sure) > right_with([None] * len(sure)) + 0.01
+    assert right_with(sure) > right_with([None] * len(sure)) + 0.005
 
 
 def test_useless_features_leave_single_votes_as_they_are():

@@ -458,6 +458,58 @@ def test_advice_names_the_columns_that_hold_the_same_labels():
     assert resolve(frame, annotators="Anna,Ben").votes.class_names == ["x", "y"]
 
 
+def agreeing_votes(n_rows=60):
+    generator = np.random.default_rng(0)
+    truth = generator.integers(3, size=n_rows)
+    said = [
+        np.where(generator.random(n_rows) < skill, truth, generator.integers(3, size=n_rows))
+        for skill in (0.9, 0.8)
+    ]
+    names = np.array(["Lob", "Frage", "Klage"])
+    return pd.DataFrame({
+        "Nr": [f"S{n}" for n in range(n_rows)], "Anna": names[said[0]], "Ben": names[said[1]],
+        "Carl": "Lob",
+    })  # fmt: skip
+
+
+def test_columns_that_hold_the_same_labels_and_agree_are_annotators_the_lazy_one_too():
+    found = read_votes(agreeing_votes(), report=(said := []).append)
+    assert found.columns == ("Anna", "Ben", "Carl")
+    assert any("'Anna', 'Ben', 'Carl' as annotators: they hold the same labels" in s for s in said)
+    yes = agreeing_votes().replace({"Lob": "yes", "Frage": "no", "Klage": "no"})
+    with pytest.raises(MissingColumnError, match="--annotators 'Anna,Ben,Carl'"):
+        read_votes(yes)  # as answers to three questions would
+
+
+def test_lines_that_are_votes_are_known_by_their_cells_under_any_names():
+    wide = agreeing_votes()
+    long = wide.melt("Nr", ["Anna", "Ben"], var_name="wer war es", value_name="Einordnung")
+    long = long.sample(frac=1.0, random_state=0).assign(Dauer=range(len(long)))
+    long = long.rename(columns={"Nr": "Vorgang"})
+    said: list[str] = []
+    found = read_votes(long, report=said.append)
+    assert (found.votes.n_rows, len(found.votes)) == (60, 120)
+    assert found.votes.annotator_names == list(dict.fromkeys(long["wer war es"]))
+    assert (
+        "took each line as a vote, by its cells: --row 'Vorgang' --annotator 'wer war es' "
+        "--label 'Einordnung' (these options say otherwise)"
+    ) in said
+
+
+def test_a_column_called_as_a_person_among_columns_of_people_is_one_of_them():
+    frame = agreeing_votes().rename(columns={"Anna": "Prüferin", "Ben": "Bewerter 2"})
+    assert read_votes(frame).columns == ("Prüferin", "Bewerter 2", "Carl")
+
+
+def test_lists_of_few_words_under_any_name_are_candidates():
+    frame = pd.DataFrame({
+        "text": [f"row {n} of it" for n in range(20)], "guess": ["a|b", "b|c", "c", "a|c"] * 5
+    })  # fmt: skip
+    found = read_votes(frame, report=(said := []).append)
+    assert found.is_candidates
+    assert "took 'guess' as the candidate labels" in said
+
+
 def test_the_only_column_of_json_holds_the_candidates():
     cells = ['{"x": 0.7, "y": 0.3}', '["y"]', ""]
     found = resolve(pd.DataFrame({"id": [1, 2, 3], "guess": cells}))
@@ -557,8 +609,8 @@ def test_words_for_no_vote_and_other_spellings_make_no_labels():
     assert found.columns["label"] == said
     assert found.votes.counts.tolist() == [2, 2, 2, 2, 2, 2, 3, 2, 3, 2] * 3
     (none,) = (note for note in found.notes if "as no vote (24 votes)" in note)
-    assert "say --keep-label \"?,Unsure,weiß nicht,keine Angabe,-,n/a,skip,??\"" in none
-    (spelt,) = (note for note in found.notes if note.startswith("read 'OFFER' as 'offer'"))
+    assert 'say --keep-label "?,Unsure,weiß nicht,keine Angabe,-,n/a,skip,??"' in none
+    assert any(note.startswith("read 'OFFER' as 'offer'") for note in found.notes)
     kept = resolve(frame, keep_label="?,OFFER")
     assert kept.votes.class_names == ["?", "OFFER", "ham", "offer", "spam"]
     assert not any("like any other" in note or "write them alike" in note for note in kept.notes)
@@ -611,7 +663,9 @@ def test_candidates_of_fit_are_heard_as_votes_are():
 @pytest.mark.parametrize("joint", [" oder ", " or ", " o ", " und ", "/", " OR "])
 def test_a_word_that_joins_labels_which_stand_alone_elsewhere_splits_them(joint):
     cells = [f"Linde{joint}Eiche", "Eiche", f"Ahorn{joint}Linde", "Ahorn", f"Eiche{joint}Ahorn"]
-    frame = pd.DataFrame({"x1": np.sin(range(30)), "x2": np.cos(range(30)), "candidates": cells * 6})
+    frame = pd.DataFrame(
+        {"x1": np.sin(range(30)), "x2": np.cos(range(30)), "candidates": cells * 6}
+    )
     said: list[str] = []
     data = read_candidates(frame, report=said.append)
     found = resolve(frame, n_folds=2, n_rounds=1)

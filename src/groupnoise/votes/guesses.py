@@ -1,0 +1,159 @@
+"""Which columns hold votes where their names do not tell: by their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import permutations
+
+import numpy as np
+import polars as pl
+
+from groupnoise.io.cell_guess import holds_lists
+from groupnoise.io.cells import BOOLEANS, holds_times
+from groupnoise.io.column_names import usual_column
+from groupnoise.io.columns import TRUTH_NAMES, written_columns
+from groupnoise.io.label_spellings import says_nothing, spelling_key
+from groupnoise.io.no_features import is_id_name
+from groupnoise.io.tables import Table
+from groupnoise.votes.ballots import Votes, krippendorff_alpha
+
+MAX_GUESSED_LABELS = 30
+"""Different cells of a column that may still be labels."""
+MIN_GUESSED_ROWS = 10
+"""Rows from which on columns are taken as votes without being asked for."""
+MIN_ALPHA = 0.15
+"""Agreement from which on two columns are taken to be about one thing."""
+HEAD = 5_000
+"""Rows that are looked at."""
+MAX_PEOPLE = 100
+"""Different cells of a column that may still be annotators."""
+
+
+def columns_of_one_label_set(table: Table) -> list[str]:
+    """Return columns of few words that all hold the same labels, as those of annotators do.
+
+    Somebody who only ever says one of them is among them.
+    """
+    seen = {
+        name: {spelling_key(cell) for cell in table.frame[name].drop_nulls().unique()} - {""}
+        for name in table.frame.columns
+        if table.frame.schema[name] == pl.String
+    }
+    seen = {name: {cell for cell in said if not says_nothing(cell)} for name, said in seen.items()}
+    few = {name: said for name, said in seen.items() if 0 < len(said) <= MAX_GUESSED_LABELS}
+    for said in few.values():
+        alike = [name for name, other in few.items() if 2 * len(said & other) > len(said | other)]
+        if len(said) > 1 and len(alike) > 1:
+            every = set.union(*(few[name] for name in alike))
+            return [
+                name
+                for name, other in few.items()
+                if name in alike or (len(other) == 1 and other <= every)
+            ]
+    return []
+
+
+def columns_that_agree(table: Table) -> list[str]:
+    """Return columns of one set of labels that agree beyond chance: votes on the same rows.
+
+    Answers of `yes` and `no` to different questions agree as well, so these are not taken.
+    """
+    alike = columns_of_one_label_set(table)
+    taken = {*written_columns(table), *_called_labels(table.frame.columns)}
+    alike = [name for name in alike if name not in taken and not is_id_name(name)]
+    labels = {spelling_key(cell) for name in alike for cell in table.frame[name].drop_nulls()}
+    if len(alike) < 2 or len(table) < MIN_GUESSED_ROWS:
+        return []
+    if any(labels <= {*pair, ""} for pair in BOOLEANS):
+        return []
+    frame = table.frame.head(HEAD)
+    told = [name for name in alike if frame[name].n_unique() > 1]
+    entries = [
+        (row, name, cell, None)
+        for name in told
+        for row, cell in enumerate(frame[name].to_list())
+        if cell is not None and not says_nothing(cell)
+    ]
+    return alike if len(told) > 1 and _agree(entries, len(frame)) else []
+
+
+def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of the row, the annotator and the label of a vote, where cells tell them.
+
+    Nobody votes twice on a row, rows and annotators come back, and votes on one row agree beyond
+    chance. `known`: columns whose names or users tell their part. Empty where there is no such way
+    to read a table, or more than one.
+    """
+    frame = table.frame.head(HEAD)
+    n_rows = len(frame)
+    if n_rows < 2 * MIN_GUESSED_ROWS:
+        return {}
+    names = [
+        name
+        for name, kind in frame.schema.items()
+        if (kind == pl.String or kind.is_integer()) and not holds_times(frame[name])
+    ]
+    distinct = {name: frame[name].drop_nulls().n_unique() for name in names}
+    found = []
+    for row, who, label in permutations(names, 3):
+        parts = {"row": row, "annotator": who, "label": label}
+        if any(parts[part] != name for part, name in known.items()):
+            continue
+        if not (
+            2 <= distinct[who] <= min(MAX_PEOPLE, n_rows // 5) and distinct[row] > distinct[who]
+        ):
+            continue
+        if not 2 <= distinct[label] <= min(MAX_GUESSED_LABELS, n_rows // 5):
+            continue
+        if 3 * distinct[row] > 2 * n_rows:
+            continue
+        if frame.select(row, who).n_unique() < n_rows:
+            continue
+        rows = {cell: place for place, cell in enumerate(frame[row].unique(maintain_order=True))}
+        cells = zip(frame[row], frame[who], frame[label], strict=True)
+        entries = [
+            (rows[each], str(person), str(said), None) for each, person, said in cells
+            if each is not None and person is not None and said is not None
+        ]  # fmt: skip
+        if _agree(entries, len(rows)):
+            found.append(parts)
+    if len(found) > 1:
+        # What is the same in all votes on a row tells of the row, and is no vote.
+        found = [each for each in found if not _is_of_row(frame, each)]
+    return found[0] if len(found) == 1 else {}
+
+
+def column_of_lists(table: Table, taken: Collection[str] = ()) -> str | None:
+    """Return the only column whose cells are lists of few words, as candidates are."""
+    found = []
+    for name, dtype in table.frame.schema.items():
+        if name in taken:
+            continue
+        if dtype == pl.List(pl.String) or isinstance(dtype, pl.Struct):
+            found.append(name)
+        elif dtype == pl.String:
+            cells = table.frame[name].drop_nulls().str.strip_chars()
+            cells = cells.filter(cells != "")
+            is_json = len(cells) and cells.str.contains(r"(?s)^[\[{].*[\]}]$").all()
+            if is_json or (len(cells) >= MIN_GUESSED_ROWS and holds_lists(cells)):
+                found.append(name)
+    return found[0] if len(found) == 1 else None
+
+
+def _agree(entries: Sequence[tuple[int, str, str, None]], n_rows: int) -> bool:
+    if not entries:
+        return False
+    alpha = krippendorff_alpha(Votes.from_entries(entries, n_rows))
+    return bool(np.isfinite(alpha)) and alpha >= MIN_ALPHA
+
+
+def _is_of_row(frame: pl.DataFrame, parts: Mapping[str, str]) -> bool:
+    each = frame.group_by(parts["row"]).agg(pl.col(parts["label"]).n_unique())
+    return bool((each[parts["label"]] == 1).all())
+
+
+def _called_labels(columns: Sequence[str]) -> set[str]:
+    """Return columns that are called a label or the truth, which may be that of the votes."""
+    named = {name for name in columns if name.strip().lower() in TRUTH_NAMES}
+    usual = {usual_column(part, columns) for part in ("label", "truth")}
+    return named | {name for name in usual if name is not None}
