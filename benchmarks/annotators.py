@@ -79,10 +79,11 @@ def few_annotators() -> list[dict[str, Any]]:
             figures.append(row)
         means = np.round(np.mean(figures, axis=0), 4).tolist()
         off = np.abs(np.array(figures) @ [[1, 0], [-1, 0], [0, 1], [0, -1]]).mean(axis=0)
+        off = np.round(off, 4).tolist()
         done.append({
             "annotators": n_people, "lazy": n_lazy, "runs": len(figures),
-            "dawid_skene": {"expected": means[0], "wrong": means[1], "off by": round(float(off[0]), 4)},
-            "ours": {"expected": means[2], "wrong": means[3], "off by": round(float(off[1]), 4)},
+            "dawid_skene": {"expected": means[0], "wrong": means[1], "off by": off[0]},
+            "ours": {"expected": means[2], "wrong": means[3], "off by": off[1]},
         })  # fmt: skip
     return done
 

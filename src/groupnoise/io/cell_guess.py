@@ -114,7 +114,7 @@ class _Table:
             if len(cells) and not cells.cast(pl.Float64, strict=False).null_count()
         } - self.times
         whole = {name for name in self.numbers if full[name].str.contains(WHOLE_NUMBER).all()}
-        self.lists = {name for name in columns if holds_lists(full[name], name in words)}
+        self.lists = {name for name in columns if holds_label_lists(full[name], name in words)}
         self.lists -= self.numbers
         self.names = [name for name in columns if name not in (self.numbers - whole) | self.times]
         self.distinct = {name: self.frame[name].n_unique() for name in columns}
@@ -292,7 +292,7 @@ def _words_of(cells: pl.Series) -> pl.Series | None:
     return None
 
 
-def holds_lists(cells: pl.Series, are_lists: bool = False) -> bool:
+def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
     """Tell whether cells are lists of words of which there are few; `are_lists`: by their type."""
     if are_lists and len(cells):
         words = [word for cell in cells for word in cell.split(";")]

@@ -8,14 +8,15 @@ from itertools import permutations
 import numpy as np
 import polars as pl
 
-from groupnoise.io.cell_guess import holds_lists
+from groupnoise.io.cell_guess import holds_label_lists
 from groupnoise.io.cells import BOOLEANS, holds_times
 from groupnoise.io.column_names import usual_column
 from groupnoise.io.columns import TRUTH_NAMES, written_columns
-from groupnoise.io.label_spellings import says_nothing, spelling_key
+from groupnoise.io.label_spellings import joint_of, says_nothing, spelling_key
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.tables import Table
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
+from groupnoise.votes.exports import SEPARATORS
 
 MAX_GUESSED_LABELS = 30
 """Different cells of a column that may still be labels."""
@@ -124,20 +125,28 @@ def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def column_of_lists(table: Table, taken: Collection[str] = ()) -> str | None:
-    """Return the only column whose cells are lists of few words, as candidates are."""
-    found = []
+    """Return the only column of lists or weights in JSON, else of lists of few words."""
+    notated, joined = [], []
     for name, dtype in table.frame.schema.items():
         if name in taken:
             continue
         if dtype == pl.List(pl.String) or isinstance(dtype, pl.Struct):
-            found.append(name)
+            notated.append(name)
         elif dtype == pl.String:
             cells = table.frame[name].drop_nulls().str.strip_chars()
             cells = cells.filter(cells != "")
-            is_json = len(cells) and cells.str.contains(r"(?s)^[\[{].*[\]}]$").all()
-            if is_json or (len(cells) >= MIN_GUESSED_ROWS and holds_lists(cells)):
-                found.append(name)
+            if len(cells) and cells.str.contains(r"(?s)^[\[{].*[\]}]$").all():
+                notated.append(name)
+            elif len(cells) >= MIN_GUESSED_ROWS and _are_joined(cells):
+                joined.append(name)
+    found = notated or joined
     return found[0] if len(found) == 1 else None
+
+
+def _are_joined(cells: pl.Series) -> bool:
+    """Tell lists of few words from sentences of few words, which blanks join."""
+    has_mark = any(cells.str.contains(mark, literal=True).any() for mark in (*SEPARATORS, ","))
+    return (has_mark and holds_label_lists(cells)) or joint_of(cells) is not None
 
 
 def _agree(entries: Sequence[tuple[int, str, str, None]], n_rows: int) -> bool:

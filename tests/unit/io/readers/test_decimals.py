@@ -129,12 +129,17 @@ def test_dates_in_odd_forms_order_clicks(tmp_path, days):
     assert log.item_ids[log.histories[0]].tolist() == ["x", "y"]
 
 
-def test_labels_joined_by_a_mark_that_is_not_guessed_are_pointed_out(tmp_path):
-    path, said = tmp_path / "rows.csv", []
-    rows = "".join(f"{k},{('cat/dog', 'dog/emu', 'cat/emu')[k % 3]}\n" for k in (3, 1, 4, 1, 5, 9))
-    path.write_text(f"x,candidates\n{rows}", encoding="utf-8")
-    read_candidates(path, report=said.append)
-    assert any("say --label-separator '/'" in sentence for sentence in said)
+def test_labels_joined_by_a_mark_are_split_where_they_recur_and_else_pointed_out(tmp_path):
+    path = tmp_path / "rows.csv"
+    for joined, told in (
+        (("cat/dog", "dog/emu", "cat/emu"), "split the labels of a cell at '/'"),
+        (("cat/dog", "cat", "dog"), "say --label-separator '/'"),
+    ):
+        said: list[str] = []
+        rows = "".join(f"{k},{joined[k % 3]}\n" for k in (3, 1, 4, 1, 5, 9))
+        path.write_text(f"x,candidates\n{rows}", encoding="utf-8")
+        read_candidates(path, report=said.append)
+        assert any(told in sentence for sentence in said)
 
 
 def test_votes_of_nobody_are_told(tmp_path):
