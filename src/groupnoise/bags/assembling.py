@@ -92,7 +92,15 @@ def _weighed_on_all(
     held = draw_held_out_bags(bags, labels, generator, search.patients)
     options = [option for option, _ in own]
     settings = [search.settings_for_all(option) for option in options]
-    trained = train_on_all(settings, bags, labels, search.has_negative, search.seed, held)
+    trained = train_on_all(
+        settings,
+        bags,
+        labels,
+        search.has_negative,
+        search.seed,
+        held,
+        shares_background=search.held_out.shares_background,
+    )
     judge = trained.bags
     assert judge is not None
     said = {each.name: one for each, one in zip(options, trained.found, strict=True)}
@@ -103,7 +111,8 @@ def _weighed_on_all(
         said[option.name] = judge.judged_bags(search.whole_of_all(option, held))
     if not is_given:
         weighing = POSITIVE if judge.by_witnesses else SEVERAL_LARGE
-        own = choose_members(options, [said[each.name].scores for each in options], weighing)
+        scores = [said[each.name].scores for each in options]
+        own = choose_members(options, scores, weighing, agree=judge.shares_background)
         if whole:
             judges = [option for option, _ in whole]
             whole = choose_members(judges, [said[each.name].scores for each in judges], WHOLE)

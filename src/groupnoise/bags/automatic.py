@@ -38,6 +38,10 @@ NO_BACKGROUND = (
     "Held-out bags did not ask for a background: every instance is given one of the classes, also "
     "where none fits (background=True, or -p background=true, lets instances be of none)."
 )
+SHARED_BACKGROUND = (
+    "Many held-out instances are alike in bags of all labels, so that instances may be background "
+    "(background=False, or -p background=false, gives each its likeliest class)."
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def decide_members(
     if without:
         reasons = (*reasons, of_bags_without_label(without, negative, classes))
     search = BagSearch(bags, named, negative is not None or without > 0, generator, patients)
+    if explicit.get("background") is True or any(each.get("background") for _, each in given or ()):
+        search.take_background()
     is_binary = negative is not None and named.shape[1] == 1
     if explicit.get("likelihood") == "mixture" and not is_binary:
         raise ParameterError(
@@ -115,6 +121,8 @@ def decide_members(
         total = sum(weight for weight, _ in given)
         taken = [(o, w / total) for o, (w, _) in zip(options, given, strict=True)]
         why = "The members were given."
+        if not scarce and "background" not in explicit:
+            search.look_for_background(options, search.n_folds)
     elif scarce:
         options = options[:1]
         taken = [(options[0], 1.0)]
@@ -153,8 +161,9 @@ def decide_members(
         held_out = float(scores.mean())
         warnings += _warnings_of(scores - baseline)
     weights = tuple((option.name, weight) for option, weight in made.taken)
-    is_free = any(option.parameters["background"] for option, _ in made.taken)
-    if trials and not (search.problem.has_negative or is_free or "background" in explicit):
+    if trials and made.bags.shares_background:
+        why = f"{why} {SHARED_BACKGROUND}"
+    elif trials and not (made.ensemble.is_free or "background" in explicit):
         why = f"{why} {NO_BACKGROUND}"
     decisions = Decisions(
         facts,

@@ -21,6 +21,7 @@ from groupnoise.bags.bag_odds import (
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
+from groupnoise.bags.shared_background import fit_shared_background
 from groupnoise.bags.witness_rate import find_witness_rate
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, below
 from groupnoise.core.quantifier import (
@@ -71,7 +72,7 @@ class BagEnsemble:
 
     def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
         """Return log P(target | instance), classes in their order and a background last."""
-        return self.averaged(member.logits(rows).log_softmax(-1) for member in self.members)
+        return self.averaged(each.log_probabilities(each.logits(rows)) for each in self.members)
 
     def averaged(self, log_p: Iterable[Tensor]) -> Tensor:
         """Return calibrated log P(target | instance) from what each member says, in its order."""
@@ -95,7 +96,9 @@ class BagEnsemble:
         log probabilities of instances are divided by.
         """
         logits = [member.logits(rows) for member in self.members]
-        log_p = self.averaged(each.log_softmax(-1) for each in logits)
+        log_p = self.averaged(
+            member.log_probabilities(own) for member, own in zip(self.members, logits, strict=True)
+        )
         return self.within_bags(log_p / temperature, self.bag_log_odds(rows, sizes, logits), sizes)
 
     def within_bags(self, log_p: Tensor, log_odds: FloatArray, sizes: IntArray) -> Tensor:
@@ -133,7 +136,7 @@ class BagEnsemble:
     @property
     def is_free(self) -> bool:
         """Whether instances may be of no label that bags are asked for."""
-        return self.has_negative or self.members[0].model.n_targets > self.n_named
+        return self.has_negative or self.members[0].n_targets > self.n_named
 
     def answered(self, proba: FloatArray) -> IntArray:
         """Return the column that is answered of each instance: the likeliest as a rule.
@@ -329,15 +332,22 @@ class InstanceScale(NamedTuple):
     chances: FloatArray | None = None
 
 
-def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> InstanceScale:
+def calibrate_instances(
+    averaged: Tensor, problem: BagProblem, free: bool, *, shares_background: bool = False
+) -> InstanceScale:
     """Return what makes averaged log odds of instances probabilities.
 
     Held-out bags become likeliest where some instance has each of their labels (noisy-or). Where
-    bags are positive or negative the witness rate decides instead.
+    bags are positive or negative the witness rate decides instead, and where they have one label
+    each what bags of all labels share.
 
     `averaged` (n_rows, n_targets): of instances that models have not seen. `free`: whether the last
-    target is free.
+    target is free. `shares_background`: whether it is background of bags with one label each.
     """
+    if shares_background:
+        group = problem.segments.group.numpy()
+        shared = fit_shared_background(averaged.numpy(), problem.labels, group)
+        return InstanceScale(shared.scale, shared.shift)
     labels = torch.from_numpy(problem.labels)
     if free and problem.n_named == 1 and 0 < problem.labels.sum() < len(problem.labels):
         odds = (averaged[:, 0] - averaged[:, 1]).numpy()

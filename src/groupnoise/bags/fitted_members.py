@@ -19,6 +19,7 @@ from groupnoise.bags.members import (
     bag_presence,
     problem_of,
 )
+from groupnoise.bags.shared_background import with_background
 from groupnoise.bags.statistics import StatisticsModel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -45,6 +46,8 @@ class FittedMember:
     `spread`: standard deviation of its centred log probabilities about the mean of each target, on
         held-out instances.
     `bag_scale`, `bag_shift`: what calibrates its log odds of bags.
+    `background`: of members without such a target, log odds of background against the mean of the
+        classes; None where no instance is background.
     """
 
     settings: MemberSettings
@@ -57,6 +60,7 @@ class FittedMember:
     spread: float = 1.0
     bag_scale: float = 1.0
     bag_shift: float = 0.0
+    background: float | None = None
 
     def logits(self, rows: NDArray[Any]) -> Tensor:
         """Return the logits of instances as they came, shape (n_rows, n_targets)."""
@@ -67,6 +71,16 @@ class FittedMember:
                 for part in _blocks(rows, self.scaler)
             ]
         return torch.cat(parts)
+
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        """Return log P(target | instance) from logits, background last where there is one."""
+        log_p = logits.log_softmax(-1)
+        return log_p if self.background is None else with_background(log_p, self.background)
+
+    @property
+    def n_targets(self) -> int:
+        """Classes, and a free target where there is one."""
+        return int(self.model.n_targets) + (self.background is not None)
 
     def log_odds(self, logits: Tensor, problem: BagProblem) -> Tensor:
         """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
@@ -79,7 +93,7 @@ class FittedMember:
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        names = ("weight", "n_copies", "answer", "spread", "bag_scale", "bag_shift")
+        names = ("weight", "n_copies", "answer", "spread", "bag_scale", "bag_shift", "background")
         rest = {name: getattr(self, name) for name in names}
         return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
 
@@ -111,6 +125,7 @@ class FittedMember:
             float(record["spread"]),
             float(record["bag_scale"]),
             float(record["bag_shift"]),
+            record.get("background"),
         )
 
 

@@ -19,6 +19,13 @@ from groupnoise.bags.ensemble import (
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings
+from groupnoise.bags.shared_background import (
+    MAX_SHARED,
+    MAX_SHARED_BY_TWO,
+    background_share,
+    fit_shared_background,
+    with_background,
+)
 from groupnoise.bags.witness_rate import accurate_threshold, witness_evidence
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 
@@ -42,6 +49,8 @@ class HeldOutAnswers:
     `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
         see bags as a whole.
     `member`: the member itself, where it was trained at the same time.
+    `background`: log odds of background against the mean of the classes, of members that know no
+        background where bags share one.
     """
 
     log_odds: FloatArray
@@ -51,6 +60,7 @@ class HeldOutAnswers:
     answer: str | None = None
     log_p: Tensor | None = None
     member: FittedMember | None = None
+    background: float | None = None
 
     @property
     def calibrated(self) -> FloatArray:
@@ -67,11 +77,13 @@ class HeldOutBags:
     `exclusive`: whether no bag has more than one label.
     `by_candidates`: whether instances are judged as those of several labels are, however many there
         are.
+    `shares_background`: whether bags have one label each and instances of none are found in all.
     """
 
     problem: BagProblem
     exclusive: bool
     by_candidates: bool = False
+    shares_background: bool = False
 
     @property
     def labels(self) -> BoolArray:
@@ -105,16 +117,33 @@ class HeldOutBags:
             for answer, each in log_odds.items()
         }
         answer = max(answers, key=lambda each: float(answers[each].scores[part].mean()))
-        found = answers[answer]
+        return self._with_instances(replace(answers[answer], answer=answer), log_p, part)
+
+    def judged_again(self, found: HeldOutAnswers, part: BoolArray) -> HeldOutAnswers:
+        """Return what answers are worth that were judged before it was known what bags share."""
+        if found.log_p is None:
+            return found
+        of_bags = self.judged_bags(found.log_odds, part)
+        of_bags = replace(of_bags, answer=found.answer, member=found.member)
+        return self._with_instances(of_bags, found.log_p, part)
+
+    def _with_instances(
+        self, found: HeldOutAnswers, log_p: Tensor, part: BoolArray
+    ) -> HeldOutAnswers:
+        """Return answers with what is said of instances, and its worth."""
         if self.by_witnesses:
             group = self.problem.segments.group.numpy()
             odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
             told = part[group]
             evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
             scores = found.scores + INSTANCE_EVIDENCE * evidence
-        else:
-            scores = found.scores + self.instance_scores(log_p, part)
-        return replace(found, scores=scores[part], answer=answer, log_p=log_p)
+            return replace(found, scores=scores[part], log_p=log_p)
+        level = None
+        if self.shares_background and log_p.shape[1] == self.labels.shape[1]:
+            level = self._level_of_background(log_p, part)
+            log_p = with_background(log_p, level)
+        scores = found.scores + self.instance_scores(log_p, part)
+        return replace(found, scores=scores[part], log_p=log_p, background=level)
 
     def judged_bags(self, log_odds: FloatArray, part: BoolArray | None = None) -> HeldOutAnswers:
         """Return what log odds of bags are worth, calibrated on a part of them."""
@@ -148,16 +177,51 @@ class HeldOutBags:
         """
         segments = self.problem.segments
         group = segments.group.numpy()
+        if self.shares_background:
+            values = centred_log_probabilities(log_p).numpy()
+            fitted = fit_shared_background(values, self.labels, group, part[group]).log_likelihood
+        else:
+            fitted = self._tempered(log_p, part)
+        total = np.bincount(group, fitted, minlength=len(self.labels))
+        result: FloatArray = total / segments.sizes.numpy()
+        return result
+
+    def _tempered(self, log_p: Tensor, part: BoolArray) -> FloatArray:
+        """Return the log chance of the labels of its bag for each instance."""
+        group = self.problem.segments.group.numpy()
         if self.problem.has_negative:
             values = log_p
             allowed = np.hstack([self.labels, ~self.labels.any(axis=1, keepdims=True)])
         else:
             values, allowed = log_p[:, : self.labels.shape[1]], self.labels
         chance = (allowed.mean(axis=0) / allowed.mean(axis=0).sum())[None]
-        fitted = _tempered_candidates(values.double().numpy(), allowed[group], chance, part[group])
-        total = np.bincount(group, fitted, minlength=len(self.labels))
-        result: FloatArray = total / segments.sizes.numpy()
-        return result
+        return _tempered_candidates(values.double().numpy(), allowed[group], chance, part[group])
+
+    def _level_of_background(self, log_p: Tensor, part: BoolArray) -> float:
+        """Return log odds of background against the mean of the classes."""
+        values = centred_log_probabilities(log_p).numpy()
+        values = np.hstack([values, np.zeros((len(values), 1))])
+        group = self.problem.segments.group.numpy()
+        found = fit_shared_background(values, self.labels, group, part[group])
+        return found.shift / found.scale
+
+    def may_share_background(self) -> bool:
+        """Tell whether bags have one of several labels each, so that they may share the rest."""
+        is_plain = not self.problem.has_negative and not self.by_candidates
+        return self.exclusive and is_plain and self.labels.shape[1] > 1
+
+    def finds_background(self, found: Sequence[HeldOutAnswers], part: BoolArray) -> bool:
+        """Tell whether many held-out instances are alike in bags of all labels.
+
+        `found`: what members without background say; the one that tells most of labels is heard.
+        """
+        group = self.problem.segments.group.numpy()
+        shares = []
+        for each in found:
+            assert each.log_p is not None
+            values = each.log_p.double().numpy()
+            shares.append(background_share(values, self.labels, group, part[group]))
+        return max(shares)[1] > (MAX_SHARED if self.labels.shape[1] > 2 else MAX_SHARED_BY_TWO)
 
     def share_of_whole(self, of_members: FloatArray, of_whole: FloatArray) -> float:
         """Return how much members that see bags as a whole count beside the others.
@@ -233,7 +297,15 @@ def calibrated(
     )
     for member, said, spread in zip(ensemble.members, found, spreads, strict=False):
         shift = said.bag_shift + said.bag_scale * member.bag_shift
-        members.append(replace(member, spread=spread, bag_scale=said.bag_scale, bag_shift=shift))
+        members.append(
+            replace(
+                member,
+                spread=spread,
+                bag_scale=said.bag_scale,
+                bag_shift=shift,
+                background=said.background,
+            )
+        )
     statistics = [
         replace(whole, bag_scale=said.bag_scale, bag_shift=said.bag_shift)
         for whole, said in zip(ensemble.statistics, found[len(members) :], strict=True)
@@ -241,7 +313,9 @@ def calibrated(
     weights = [*(each.weight for each in members), *(each.weight for each in statistics)]
     pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
     free = averaged.shape[1] > ensemble.n_named
-    of_instances = calibrate_instances(averaged, bags.problem, free)
+    of_instances = calibrate_instances(
+        averaged, bags.problem, free, shares_background=bags.shares_background
+    )
     of_bags = bags.judged_bags(pooled)
     kind = (bags.exclusive, bags.problem.has_negative)
     # Squared: on sets whose bags are half told, their word blurs the order of instances.

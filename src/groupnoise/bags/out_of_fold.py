@@ -134,6 +134,35 @@ class BagSearch:
                 self._found[each.name, n_folds] = found
         return self._found[option.name, n_folds]
 
+    def look_for_background(self, options: Sequence[Option], n_folds: int) -> bool:
+        """Find out by members without background whether bags of one label each share one.
+
+        From then on it is taken into account.
+
+        `options`: to be asked, trained at once where they can be; those with background, or that
+        see bags as a whole, say nothing.
+        """
+        if self.held_out.shares_background:
+            return True
+        found = [
+            self.out_of_fold(option, n_folds, options)
+            for option in options
+            if not option.parameters["background"] and option.parameters["likelihood"] != STATISTICS
+        ]
+        if not found or not self.held_out.may_share_background():
+            return False
+        if not self.held_out.finds_background(found, self.folds < n_folds):
+            return False
+        self.take_background()
+        return True
+
+    def take_background(self) -> None:
+        """Judge all members as if they knew of a background that bags of one label each share."""
+        if self.held_out.may_share_background():
+            self.held_out = replace(self.held_out, shares_background=True)
+            for (name, n_held), each in self._found.items():
+                self._found[name, n_held] = self.held_out.judged_again(each, self.folds < n_held)
+
     def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutAnswers]:
         settings = [MemberSettings(**each.parameters) for each in options]
         if (
@@ -282,6 +311,8 @@ def train_on_all(
     has_negative: bool,
     seed: int,
     held: IntArray | None = None,
+    *,
+    shares_background: bool = False,
 ) -> TrainedOnAll:
     """Train members on all bags, in memory or from disk, and ask them of held-out ones.
 
@@ -291,13 +322,15 @@ def train_on_all(
     `settings`: of the members, as all bags are trained on. `labels` (n_bags, n_named): the labels
     that bags are asked for. `has_negative`: whether another class is negative. `seed`: decides the
     initial weights and the bags of each step. `held`: bags that the first copy of each member does
-    not see, by default none; the others see all.
+    not see, by default none; the others see all. `shares_background`: whether bags have one label
+    each and instances of none are found in all.
     """
     held = np.zeros(0, dtype=np.int64) if held is None else held
     judge = None
     if len(held):
         problem = problem_of(bags.subset(held), labels[held], has_negative)
-        judge = HeldOutBags(problem, bool((labels.sum(axis=1) <= 1).all()))
+        exclusive = bool((labels.sum(axis=1) <= 1).all())
+        judge = HeldOutBags(problem, exclusive, shares_background=shares_background)
     # Members side by side read the bags once, those of one likelihood are computed at once.
     order = sorted(
         range(len(settings)), key=lambda one: (str(settings[one].batch), settings[one].likelihood)

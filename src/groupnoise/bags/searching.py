@@ -80,7 +80,11 @@ class SearchResult:
 
 
 def choose_members(
-    options: Sequence[Option], scores: Sequence[FloatArray], weighing: Weighing
+    options: Sequence[Option],
+    scores: Sequence[FloatArray],
+    weighing: Weighing,
+    *,
+    agree: bool = False,
 ) -> list[tuple[Option, float]]:
     """Return the options that answer together, and their weights.
 
@@ -88,7 +92,8 @@ def choose_members(
     decided by the best family, since members that disagree on it cannot be averaged.
 
     The heaviest first; weights sum to one. `options`: what was tried on all folds. `scores`: the
-    criterion of each. `weighing`: how evidence becomes weights.
+    criterion of each. `weighing`: how evidence becomes weights. `agree`: whether all answer of a
+    background, also those that were trained without.
     """
     families: dict[tuple[Any, ...], list[int]] = {}
     for number, option in enumerate(options):
@@ -104,7 +109,7 @@ def choose_members(
         chosen.append(max(level, key=lambda each: options[each].parameters["weight_decay"]))
     chosen.sort(key=lambda each: -float(scores[each].mean()))
     ground = options[chosen[0]].parameters["background"]
-    chosen = [each for each in chosen if options[each].parameters["background"] == ground]
+    chosen = [each for each in chosen if agree or options[each].parameters["background"] == ground]
     best_scores = scores[chosen[0]]
     weights = np.array([weighing.weight(best_scores, scores[each]) for each in chosen])
     kept = np.flatnonzero(weights >= weighing.min_ratio)[: weighing.max_members]
@@ -186,7 +191,8 @@ class _Trials:
         """Return who is taken of options that were tried on all folds."""
         folds = self.search.n_folds
         scores = [self.search.out_of_fold(option, folds).scores for option in options]
-        return choose_members(options, scores, weighing)
+        agree = self.search.held_out.shares_background
+        return choose_members(options, scores, weighing, agree=agree)
 
 
 def _of_positive_bags(
@@ -239,15 +245,16 @@ def _of_several_labels(
     n_first = min(FIRST_FOLDS, search.n_folds)
     linear = [each for each in options if each.parameters["encoder"] == "identity"]
     small = search.bags.n_objects * (search.labels.shape[1] + 1) <= SMALL_LOGITS
-    ranking = _best_linear(trials, linear or options, n_first, small)
     # Hidden layers take long: they are tried where linear members are at their best.
     deep = [each for each in options if linear and each.parameters["encoder"] != "identity"]
+    linear = linear or options
+    shared = _shared_background(search, linear, deep, n_first)
+    if shared is False:
+        linear, deep = _without_background(linear), _without_background(deep)
+    ranking = _best_linear(trials, linear, n_first, small)
     best = ranking[0].parameters
-    alike = [
-        each
-        for each in deep
-        if all(each.parameters[name] == best[name] for name in ("scaling", "background"))
-    ]
+    names = ("scaling",) if shared else ("scaling", "background")
+    alike = [each for each in deep if all(each.parameters[n] == best[n] for n in names)]
     deep = alike or deep
     if deep:
         # Linear members and networks err in different ways, so that some of each are averaged.
@@ -270,6 +277,30 @@ def _of_several_labels(
     taken = trials.choose(ranking, few if large else SEVERAL)
     options = [*options, *(each for each in finalists if each not in options)]
     return _with_whole(trials, options, taken, explicit)
+
+
+def _shared_background(
+    search: BagSearch, linear: Sequence[Option], deep: Sequence[Option], n_folds: int
+) -> bool | None:
+    """Tell whether bags of one label each share a background; None where that is not asked.
+
+    Linear members are asked first and, where these find one, a network, which may tell apart what
+    they cannot.
+    """
+    plain = _without_background(linear)
+    if not search.held_out.may_share_background() or len(plain) in (0, len(linear)):
+        return None
+    plain = [each for each in plain if each.parameters["scaling"] == plain[0].parameters["scaling"]]
+    bent = _without_background(deep)[:1]
+    part = search.folds < n_folds
+    found = [search.out_of_fold(each, n_folds, plain) for each in plain]
+    if not search.held_out.finds_background(found, part):
+        return False
+    return search.look_for_background([*plain, *bent], n_folds)
+
+
+def _without_background(options: Sequence[Option]) -> list[Option]:
+    return [each for each in options if not each.parameters["background"]]
 
 
 def _best_linear(

@@ -165,7 +165,10 @@ def _trained_on_all(
     few = len(bags) < MIN_BAGS
     held = None if few else draw_held_out_bags(bags, named, generator, patients)
     has_negative = negative is not None or not named.any(axis=1).all()
-    trained = train_on_all(settings, bags, named, has_negative, seed, held)
+    shares = any(each.background is not None for each in decided.members)
+    trained = train_on_all(
+        settings, bags, named, has_negative, seed, held, shares_background=shares
+    )
     members = [
         replace(member, weight=each.weight / total)
         for member, each in zip(trained.members, kept, strict=True)

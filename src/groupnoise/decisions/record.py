@@ -253,7 +253,10 @@ class Decisions:
             Lines of code; several options taken become the parameter `ensemble`.
         """
         members = self.members
-        parameters = dict(members[0][1]) if len(members) == 1 else {"ensemble": members}
+        # What bags of one label each share is found again only where nothing is said of background.
+        may_share = members[0][1].get("background") is False and "negative label" not in self.facts
+        alone = len(members) == 1 and not may_share
+        parameters = dict(members[0][1]) if alone else {"ensemble": members}
         arguments = {**parameters, **{k: v for k, v in explicit.items() if k not in parameters}}
         lines = [f"from groupnoise import {class_name}", "", f"model = {class_name}("]
         for name, value in arguments.items():
