@@ -51,6 +51,25 @@ def test_answers_and_votes_are_no_features(command, votes_csv, tmp_path, suffix)
     assert [line["row_id"] for line in answers] == [f"r{n}" for n in range(120)]
 
 
+def test_votes_and_candidates_under_any_names_are_no_features(command, tmp_path):
+    generator = np.random.default_rng(0)
+    truth = np.arange(90) % 3
+    features = 2 * np.eye(3)[truth] + 0.5 * generator.normal(size=(90, 3))
+    names = np.array(["Lob", "Frage", "Klage"])
+    said = names[np.where(generator.random((3, 90)) < 0.8, truth, generator.integers(3, size=90))]
+    votes = {"ann_1": said[0], "ann_2": said[1], "claude, v2": np.where(truth, said[2], "?")}
+    joined = [a if a == b else f"{a} oder {b}" for a, b in zip(said[0], said[1], strict=True)]
+    for columns in (votes, {"Vorschlag": joined}):
+        numbers = {f"f{k}": features[:, k] for k in range(3)}
+        pl.DataFrame({**numbers, **columns}).write_csv(tmp_path / "rows.csv")
+        labels = tmp_path / "labels.csv"
+        command("resolve", tmp_path / "rows.csv", *QUICK, "-o", labels)
+        done = command("fit", labels, "-o", tmp_path / "model", "-p", "encoder=kernel", "-q")
+        assert load_model(tmp_path / "model").feature_names_in_.tolist() == ["f0", "f1", "f2"]
+        left_out = " ".join(done.err.split()).split("which `resolve` wrote or read as votes")[0]
+        assert all(f"{name!r}" in left_out for name in columns)
+
+
 def test_a_second_resolve_learns_nothing_from_the_first_and_loses_no_column(
     command, votes_csv, tmp_path
 ):

@@ -15,9 +15,7 @@ from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.cells import and_more
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import (
-    ANSWER,
     check_no_votes,
-    is_resolved,
     match_columns,
     need_column,
     pick_column,
@@ -45,6 +43,7 @@ from groupnoise.io.named_arrays import (
     turn_rows_first,
 )
 from groupnoise.io.no_features import RowAnswers
+from groupnoise.io.resolved import ANSWER, is_resolved
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories

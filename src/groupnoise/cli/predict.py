@@ -168,7 +168,7 @@ def _beside(
     answers: dict[str, list[Any]], kept: dict[str, list[Any]], rows: IntArray
 ) -> dict[str, list[Any]]:
     """Put the columns of the input after the answers, each in the row it came from."""
-    from groupnoise.io.columns import renamed_beside
+    from groupnoise.io.resolved import renamed_beside
 
     called = renamed_beside(list(kept), answers)
     beside = {called[name]: [cells[row] for row in rows.tolist()] for name, cells in kept.items()}

@@ -13,9 +13,10 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.column_names import USUAL_NAMES, plain_name
-from groupnoise.io.columns import match_columns, written_columns
+from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
 from groupnoise.io.no_features import RowAnswers, is_id_name, why_no_feature
+from groupnoise.io.resolved import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (

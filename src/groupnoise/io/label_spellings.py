@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+import polars as pl
 
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.misspelt_labels import slips_in_words
@@ -207,6 +210,42 @@ def joint_of(cells: Iterable[str]) -> str | None:
 
 def _parts(cell: str, joint: str) -> list[str]:
     return [spelling_key(part) for part in cell.split(joint) if part.strip()]
+
+
+def columns_of_labels(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
+    """Return columns of words of which every one is a label: votes on rows, or candidates of them.
+
+    Lists, weights, and words for none are among them; numbers are not, which may be measured.
+
+    >>> said = {"vote": ["cat", "?"], "guess": ["cat or dog", "dog"], "size": ["3", "4"]}
+    >>> sorted(columns_of_labels(pl.DataFrame(said), pl.Series(["cat", "dog"])))
+    ['guess', 'vote']
+    """
+    names = sorted({spelling_key(str(name)) for name in labels.drop_nulls()}, key=len, reverse=True)
+    if not names:
+        return set()
+    words = {spelling_key(joint) for joint in JOINTS} | _FOLDED
+    known = "|".join(re.escape(word) for word in [*names, *sorted(words, key=len, reverse=True)])
+    only_known = re.compile(rf"(?:(?<!\w)(?:{known})(?!\w)|[\W\d_])*")
+    found = set()
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Struct):
+            cells = [field.name for field in kind.fields]
+        elif kind == pl.List(pl.String):
+            cells = frame[name].explode().drop_nulls().unique().to_list()
+        elif kind == pl.String:
+            cells = frame[name].drop_nulls().unique().to_list()
+        else:
+            continue
+        keys = [spelling_key(cell) for cell in cells]
+        named = any(label in key for key in keys for label in names)
+        if named and not all(map(_is_number, keys)) and all(map(only_known.fullmatch, keys)):
+            found.add(name)
+    return found
+
+
+def _is_number(cell: str) -> bool:
+    return not cell.strip("0123456789.,+- ")
 
 
 def labels_to_look_at(

@@ -14,9 +14,10 @@ from groupnoise.io.column_names import (
     plain_name,
     usual_column,
 )
-from groupnoise.io.columns import are_unnamed_clicks, check_no_votes, is_resolved
+from groupnoise.io.columns import are_unnamed_clicks, check_no_votes
 from groupnoise.io.delimited import holds_histories, read_separator
 from groupnoise.io.named_arrays import ARRAY_FORMATS, load_arrays
+from groupnoise.io.resolved import is_resolved
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, read_content
 

@@ -12,9 +12,10 @@ import polars as pl
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.column_names import INDICATORS
-from groupnoise.io.columns import annotator_columns, match_columns, written_columns
+from groupnoise.io.columns import annotator_columns, match_columns
 from groupnoise.io.label_spellings import as_known, split_names
 from groupnoise.io.memberships import read_memberships
+from groupnoise.io.resolved import columns_of_answers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label
@@ -181,7 +182,9 @@ def _from_candidates(
 ) -> VotedRows:
     columns = table.frame.columns
     if candidates is None:
-        candidates = _named_candidates(columns) or column_of_lists(table, written_columns(table))
+        candidates = _named_candidates(columns) or column_of_lists(
+            table, columns_of_answers(columns)
+        )
         if candidates is None:
             alike = ",".join(columns_of_one_label_set(table))
             hint = f"; these hold the same labels: --annotators '{alike}'" if alike else ""
@@ -278,11 +281,11 @@ def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
     were guessed. `taken`: columns that play another part.
     """
     alike = columns_of_one_label_set(voted.table)
-    written = {*written_columns(voted.table), *taken}
+    written = {*columns_of_answers(voted.table.frame.columns), *taken}
     others = [name for name in alike if name not in written and name not in voted.columns]
     if not others or set(voted.columns).isdisjoint(alike):
         return None
-    every = ",".join([*voted.columns, *others])
+    every = ",".join(name.replace(",", "?") for name in [*voted.columns, *others])  # as patterns
     return (
         f"left out {quoted(others)}, with the same labels; if these are votes "
         f"too, say --annotators '{every}'"

@@ -11,9 +11,10 @@ import polars as pl
 from groupnoise.io.cell_guess import holds_label_lists
 from groupnoise.io.cells import BOOLEANS, holds_times
 from groupnoise.io.column_names import usual_column
-from groupnoise.io.columns import TRUTH_NAMES, written_columns
+from groupnoise.io.columns import TRUTH_NAMES
 from groupnoise.io.label_spellings import joint_of, says_nothing, spelling_key
 from groupnoise.io.no_features import is_id_name
+from groupnoise.io.resolved import columns_of_answers
 from groupnoise.io.tables import Table
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.exports import SEPARATORS
@@ -60,7 +61,8 @@ def columns_that_agree(table: Table) -> list[str]:
     Answers of `yes` and `no` to different questions agree as well, so these are not taken.
     """
     alike = columns_of_one_label_set(table)
-    taken = {*written_columns(table), *_called_labels(table.frame.columns)}
+    columns = table.frame.columns
+    taken = columns_of_answers(columns) | _called_labels(columns)
     alike = [name for name in alike if name not in taken and not is_id_name(name)]
     labels = {spelling_key(cell) for name in alike for cell in table.frame[name].drop_nulls()}
     if len(alike) < 2 or len(table) < MIN_GUESSED_ROWS:

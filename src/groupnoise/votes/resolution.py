@@ -12,7 +12,8 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import TRUTH_NAMES, renamed_beside
+from groupnoise.io.columns import TRUTH_NAMES
+from groupnoise.io.resolved import renamed_beside
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
