@@ -111,6 +111,7 @@ def hold_folder(folder, is_held):
 def command_line(words, said, largest_file=None):
     """Run the command line, with what it says on the error stream going to a file."""
     if largest_file is not None:
+        sys.dont_write_bytecode = True  # a module compiled under the quota would be cut off
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     _run_command(words)

@@ -144,6 +144,7 @@ import json, resource, sys
 from pathlib import Path
 from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog
+sys.dont_write_bytecode = True  # a module compiled under the quota would be cut off
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 log = FeedbackLog(sys.argv[1], max_bytes=10**6, max_files=3, rows_per_second=10**6)
 kept = 0

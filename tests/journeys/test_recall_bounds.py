@@ -10,6 +10,9 @@ from click_journeys import read_answers, shop_histories, write_log
 from groupnoise import MaxMatchingRecommender, load_model
 from groupnoise.clicks.baselines import ItemCFRecommender
 
+QUOTA = [sys.executable, "-B", "-c"]
+"""A module compiled under a quota would be cut off, and fail whenever it is imported again."""
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
@@ -57,7 +60,7 @@ def test_a_full_disk_during_export_leaves_nothing_behind(shop, tmp_path):
         f"{str(target)!r}];"
         "from groupnoise.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*QUOTA, code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
@@ -80,7 +83,7 @@ def test_a_full_disk_during_export_leaves_the_old_artifact_as_it_was(shop, tmp_p
         f"{str(target)!r}];"
         "from groupnoise.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*QUOTA, code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done.stderr
     after = {path.name: path.read_bytes() for path in target.rglob("*") if path.is_file()}
     assert after == before

@@ -215,8 +215,10 @@ def test_a_second_export_replaces_the_first_and_nothing_else(shop, tmp_path):
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["letter.txt"]
 
 
-def test_a_failed_export_leaves_nothing(shop, tmp_path):
+def test_a_failed_export_leaves_nothing(shop, tmp_path, monkeypatch):
     resource = pytest.importorskip("resource")
+    # A module compiled under the quota would be cut off.
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
