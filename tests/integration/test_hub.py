@@ -140,6 +140,7 @@ def run(hub, tmp_path, *words, key="hf_key"):
     )
 
 
+@pytest.mark.slow
 def test_what_is_pushed_is_pulled_and_answers_alike(hub, tmp_path):
     write_shop(tmp_path / "shop")
     sent = run(hub, tmp_path, "push", tmp_path / "shop", "own/shop")
@@ -169,6 +170,7 @@ def test_what_is_pushed_is_pulled_and_answers_alike(hub, tmp_path):
     assert not list(tmp_path.glob("pulled.tmp-*"))
 
 
+@pytest.mark.slow
 def test_what_a_hub_refuses_is_one_sentence(hub, tmp_path):
     write_shop(tmp_path / "shop")
     for words, key, sentence in [

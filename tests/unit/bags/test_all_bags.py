@@ -124,10 +124,10 @@ def test_likelihoods_that_are_no_quantifier_answer_by_one(likelihood):
 def test_held_out_bags_choose_the_quantifier_that_a_member_answers_by(tmp_path):
     # Of forty instances one tells the label: a sum over all of them drowns it.
     generator = np.random.default_rng(0)
-    label = np.arange(90) % 3
-    rows = generator.normal(size=(90, 40, 4)) * [1.0, 1.0, 1.0, 0.1]
-    rows[np.arange(90), 0, label] += 6.0
-    bags = Groups(rows.reshape(-1, 4), 40 * np.arange(91))
+    label = np.arange(45) % 3
+    rows = generator.normal(size=(45, 40, 4)) * [1.0, 1.0, 1.0, 0.1]
+    rows[np.arange(45), 0, label] += 6.0
+    bags = Groups(rows.reshape(-1, 4), 40 * np.arange(46))
     settings = {"likelihood": "matching", "encoder": "identity", "scaling": "standard"}
     model = MaxMatchingMILClassifier(random_state=0, **settings).fit(bags, label)
     assert {each.answer for each in model.ensemble_.members} <= {"odds", "max"}
