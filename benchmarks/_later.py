@@ -79,7 +79,7 @@ class LaterSet(UnseenSet):
         if self.source in self.logs:
             return clicks(self.name, self.logs[self.source](packages), generator)
         features, classes = self.tables[self.source](packages)
-        draw = {"noise": candidates, "labels": label_sets}
+        draw = {"noise": candidates, "labels": label_sets, "one": one_label}
         how = next((draw[key] for key in draw if key in self.draw), positive_bags)
         return how(self.name, features, classes, generator, **self.draw)
 
@@ -148,6 +148,38 @@ def label_sets(
         bags=Groups(features[flat], offsets),
         labels=held,
         class_names=[str(label) for label in labels],
+        instance_labels=known[flat],
+    )
+
+
+def one_label(
+    name: str,
+    features: np.ndarray,
+    classes: np.ndarray,
+    generator: np.random.Generator,
+    *,
+    one: list[int],
+    rate: float,
+) -> BagDataset:
+    """Return bags of 5 to 12 rows with one label each; rows of no label come at one less a rate."""
+    number = {label: column for column, label in enumerate(one)}
+    known = np.array([number.get(each, -1) for each in classes])
+    pools = [list(generator.permutation(np.flatnonzero(known == c))) for c in range(len(one))]
+    rest = list(generator.permutation(np.flatnonzero(known < 0)))
+    bags = []
+    for bag in range(N_BAGS):
+        size, pool = int(generator.integers(5, 13)), pools[bag % len(one)]
+        wanted = max(1, generator.binomial(size, rate))
+        if len(pool) < wanted or len(rest) < size - wanted:
+            break
+        rows = [pool.pop() for _ in range(wanted)]
+        bags.append(rows + [rest.pop() for _ in range(size - wanted)])
+    flat = np.concatenate([generator.permutation(rows) for rows in bags])
+    return BagDataset(
+        name=name,
+        bags=Groups(features[flat], np.cumsum([0, *map(len, bags)])),
+        labels=(np.arange(len(bags)) % len(one))[:, None] == np.arange(len(one)),
+        class_names=[f"class {label}" for label in one],
         instance_labels=known[flat],
     )
 
