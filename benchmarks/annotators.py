@@ -7,7 +7,8 @@ others. Each case of the grid compares label accuracy, and how many of the tenth
 method would look at first carry a wrong majority label, as means over the seeds. cleanlab gets
 out-of-fold probabilities of the same classifiers, averaged, trained on majority labels; with one
 vote per row it keeps the votes. Then votes alone, of two to four annotators with and without one
-who says one thing in 98 of 100 rows: how many labels are expected to be wrong, and how many are.
+who says one thing in 98 of 100 rows: how many labels are expected to be wrong, and how many are;
+and grades from 1 to 5 that raters miss by a little.
 Goes to `benchmarks/results/annotators.json`.
 """
 
@@ -47,15 +48,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     seeds = list(range(parser.parse_args().seeds))
-    few = few_annotators()
-    print(few, flush=True)
+    few, grades = few_annotators(), graded()
+    print(few, grades, flush=True)
     done = []
     for case in (*WEAK_CASES, *CASES):
         done.append(mean_of([measure(case, seed) for seed in seeds]))
         print(done[-1], flush=True)
         write_result(
             "annotators",
-            {"rows": N_ROWS, "seeds": seeds, "skills": SKILLS, "cases": done, "few": few},
+            {
+                "rows": N_ROWS,
+                "seeds": seeds,
+                "skills": SKILLS,
+                "cases": done,
+                "few": few,
+                "grades": grades,
+            },
             packages=("cleanlab",),
         )
 
@@ -108,6 +116,31 @@ def votes_alone(
         entries += [(row, f"lazy{who}", str(label), None) for row, label in enumerate(said)]
     names = [str(label) for label in range(n_classes)]
     return truth, Votes.from_entries(entries, n_rows, class_names=names)
+
+
+def graded() -> list[dict[str, Any]]:
+    """Return how often grades are right that raters miss by .5 to 1 at one deviation."""
+    done = []
+    for n_people in (2, 3, 5):
+        figures = []
+        for seed in FEW_SEEDS:
+            generator = np.random.default_rng([seed, n_people])
+            truth = generator.integers(5, size=240)
+            entries = []
+            for who in range(n_people):
+                errors = generator.normal(scale=generator.uniform(0.5, 1.0), size=240)
+                said = np.clip(np.rint(truth + errors), 0, 4).astype(int) + 1
+                entries += [(row, f"a{who}", str(grade), None) for row, grade in enumerate(said)]
+            votes = Votes.from_entries(entries, 240, class_names=[*"12345"])
+            belief = believe(votes, None).probabilities
+            model = DawidSkene().fit(votes).probabilities_
+            found = (votes.totals(), model, belief)
+            figures.append([*((each.argmax(axis=1) == truth).mean() for each in found),
+                            model.max(axis=1).mean(), belief.max(axis=1).mean()])  # fmt: skip
+        means = np.round(np.mean(figures, axis=0), 4).tolist()
+        names = ("majority", "dawid_skene", "ours", "dawid_skene probability", "probability")
+        done.append({"annotators": n_people, **dict(zip(names, means, strict=True))})
+    return done
 
 
 def mean_of(runs: list[dict[str, Any]]) -> dict[str, Any]:

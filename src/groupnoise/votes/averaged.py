@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.votes.ballots import Votes
+from groupnoise.votes.ballots import Votes, coincidences
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
     expected_counts,
@@ -34,6 +34,13 @@ HABIT = 4.0
 """Votes that what all say together is worth in what one says anyway."""
 AS_SAID = 0.5
 """Part of the rows that it is worth to suppose that labels are as frequent as annotators say."""
+MIN_GRADES, MAX_GRADES = 3, 11
+MIN_DIFFERENT, NEARER, CONSTANT = 20, 0.85, 0.9
+"""Votes that must differ to tell whether labels are grades, how much nearer they must lie, and the
+share of one label from which on votes tell nothing of it."""
+CLOSE, SKILL_OF_GRADES, EVENLY_OF_GRADES = 0.9, 0.4, 60.0
+"""Of grades: part of what somebody says of one he does not know that is near it; the skill before
+any vote was seen, for one grade off is usual; and what it is worth to suppose these."""
 SWEEPS, FIRST, LEAST = 220, 20, 50
 """Draws, those at the beginning that do not answer, and draws of the largest tables."""
 WORK = 1e8
@@ -64,8 +71,8 @@ def averaged_over_annotators(
         is_checked |= truth[votes.rows] >= 0
     everything, teaching = _Counted(votes), _Counted(votes.take(is_checked))
     habits = _habits(votes)
-    ability = _Abilities(habits, generator)
-    confusion = ability.expected(np.full(len(habits), SKILL))
+    ability = _Abilities(habits, nearness(votes), generator)
+    confusion = ability.expected(np.full(len(habits), ability.skill))
     is_voted = votes.counts > 0
     # Who says one label all the time makes it no more frequent than most others say it is.
     frequency = np.median(habits, axis=0)
@@ -158,15 +165,24 @@ class _Counted:
 class _Abilities:
     """What annotators may be like: their skills, and what they say where they know nothing."""
 
-    def __init__(self, habits: FloatArray, generator: np.random.Generator) -> None:
-        self.habits, self.generator = habits, generator
-        self.evenly = max(EVENLY, OF_EACH * habits.shape[1])
+    def __init__(
+        self, habits: FloatArray, near: FloatArray | None, generator: np.random.Generator
+    ) -> None:
+        n_people, n_classes = habits.shape
+        self.aside = np.broadcast_to(habits[:, None, :], (n_people, n_classes, n_classes))
+        if near is not None:
+            close = habits[:, None, :] * near
+            # Who always says one thing says it however far off it is.
+            close /= close.sum(axis=2, keepdims=True)
+            self.aside = CLOSE * close + (1.0 - CLOSE) * self.aside
+        self.generator = generator
+        self.evenly = max(EVENLY if near is None else EVENLY_OF_GRADES, OF_EACH * n_classes)
+        self.skill = SKILL if near is None else SKILL_OF_GRADES
 
     def expected(self, skill: FloatArray) -> FloatArray:
         """Return P(said | true) of annotators of some skill, shape (n_annotators, K, K)."""
-        known = np.eye(self.habits.shape[1])
         share = skill[:, None, None]
-        return np.asarray(share * known + (1.0 - share) * self.habits[:, None, :])
+        return np.asarray(share * np.eye(self.aside.shape[1]) + (1.0 - share) * self.aside)
 
     def draw(self, counts: FloatArray, judged: FloatArray) -> FloatArray:
         """Return confusions, drawn by how often each annotator said l of k.
@@ -177,7 +193,7 @@ class _Abilities:
 
         who, true, said = np.nonzero(judged)
         seen = judged[who, true, said]
-        aside = self.habits[who, said]
+        aside = self.aside[who, true, said]
         is_right = true == said
         scores = np.empty((len(counts), len(SKILLS)))
         for place, skill in enumerate(SKILLS):
@@ -185,7 +201,7 @@ class _Abilities:
             gain = gammaln(supposed + seen) - gammaln(supposed)
             scores[:, place] = np.bincount(who, gain, minlength=len(counts))
         scores += SKILL_ROWS * (
-            SKILL * np.log(SKILLS) + (1.0 - SKILL) * np.log(1.0 - SKILLS)
+            self.skill * np.log(SKILLS) + (1.0 - self.skill) * np.log(1.0 - SKILLS)
         ) - np.log(SKILLS * (1.0 - SKILLS))
         skills = SKILLS[_places(scores, self.generator)]
         drawn = self.generator.standard_gamma(counts + self.evenly * self.expected(skills))
@@ -200,6 +216,34 @@ def _habits(votes: Votes) -> FloatArray:
     together = said.sum(axis=0) + 1.0
     said += HABIT * together / together.sum()
     return np.asarray(said / said.sum(axis=1, keepdims=True))
+
+
+def nearness(votes: Votes) -> FloatArray | None:
+    """Return how near labels are to each other if they are grades, shape (n_classes, n_classes).
+
+    Grades are whole numbers, and votes on one row that differ lie nearer to each other than such
+    votes on any rows. None where labels are no grades.
+    """
+    names = votes.class_names
+    if not MIN_GRADES <= len(names) <= MAX_GRADES or not all(map(_is_whole, names)):
+        return None
+    place = np.argsort(np.argsort([int(name) for name in names]))
+    apart = np.abs(place[:, None] - place)
+    # Who always says one thing is as far off as chance has it.
+    varies = _habits(votes).max(axis=1) < CONSTANT
+    together = coincidences(votes.take(varies[votes.annotators]).first_choices())
+    said = together.sum(axis=1)
+    by_chance = np.outer(said, said)
+    np.fill_diagonal(together, 0.0)
+    np.fill_diagonal(by_chance, 0.0)
+    if together.sum() < MIN_DIFFERENT or by_chance.sum() <= 0:
+        return None
+    far, expected = ((each * apart).sum() / each.sum() for each in (together, by_chance))
+    return np.exp(-0.5 * apart**2.0) if far < NEARER * expected else None
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
 
 
 def _draw(belief: FloatArray, generator: np.random.Generator) -> IntArray:

@@ -13,6 +13,7 @@ from groupnoise.io.feature_columns import column_of_names
 from groupnoise.io.label_spellings import labels_to_look_at
 from groupnoise.io.resolved import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.tables import Table
+from groupnoise.votes.averaged import nearness
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
@@ -128,6 +129,12 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
     if (named.sum(axis=1) <= 1).all() and (votes.counts > 1).any():
         said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
                     "all the same with `groupnoise audit` on what is written")  # fmt: skip
+    if nearness(votes) is not None:
+        said.append(
+            "votes on one row that differ lie near each other, so the labels "
+            f"{votes.class_names[0]!r} to {votes.class_names[-1]!r} are taken as grades: a near one "
+            "is likelier than a far one"
+        )
     for number, name in enumerate(votes.annotator_names):
         mine = votes.named_labels()[votes.annotators == number]
         if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():

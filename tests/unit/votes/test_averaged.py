@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from groupnoise.votes import Votes, resolve
-from groupnoise.votes.averaged import _Counted, averaged_over_annotators
+from groupnoise.votes.averaged import _Counted, averaged_over_annotators, nearness
 from groupnoise.votes.crowd import believe
 from groupnoise.votes.dawid_skene import expected_counts, vote_posterior
 
@@ -92,3 +92,33 @@ def test_an_annotator_who_nearly_always_says_one_thing_is_named():
     frame["a"] = frame["b"] = frame["c"]  # where all say it, it is frequent
     notes = resolve(frame, annotators="a,b,c").notes
     assert not any("count little" in note for note in notes)
+
+
+def stars(n_rows=240, n_people=3, seed=0, n_lazy=0):
+    """Grades from 1 to 5 that annotators miss by a little."""
+    generator = np.random.default_rng([seed, n_people])
+    truth = generator.integers(1, 6, size=n_rows)
+    said = [
+        np.clip(np.rint(truth + generator.normal(scale=0.8, size=n_rows)), 1, 5).astype(int)
+        for _ in range(n_people)
+    ] + [np.full(n_rows, 4)] * n_lazy
+    return pd.DataFrame({f"rater{n}": votes for n, votes in enumerate(said)}), truth
+
+
+@pytest.mark.parametrize("n_lazy", [0, 1])
+def test_grades_that_annotators_miss_by_one_are_known_as_grades(n_lazy):
+    table, truth = stars(n_lazy=n_lazy)
+    found = resolve(table)
+    assert any("labels '1' to '5' are taken as grades" in note for note in found.notes)
+    label = np.array([int(cell) for cell in found.columns["label"]])
+    majority = found.votes.totals().argmax(axis=1) + 1
+    assert np.mean(label == truth) > np.mean(majority == truth) + 0.05
+    assert abs(np.mean(found.columns["probability"]) - np.mean(label == truth)) < 0.08
+
+
+def test_numbers_that_are_taken_for_any_other_are_no_grades():
+    for seed in range(5):
+        votes, _ = votes_of((0.7, 0.7, 0.6), seed, n_classes=5)
+        assert nearness(votes) is None
+    words = stars()[0].map(lambda grade: "abcde"[grade - 1])
+    assert not any("grades" in note for note in resolve(words).notes)
