@@ -132,8 +132,8 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
     if nearness(votes) is not None:
         said.append(
             "votes on one row that differ lie near each other, so the labels "
-            f"{votes.class_names[0]!r} to {votes.class_names[-1]!r} are taken as grades: a near one "
-            "is likelier than a far one"
+            f"{votes.class_names[0]!r} to {votes.class_names[-1]!r} are taken as grades: "
+            "a near one is likelier than a far one"
         )
     for number, name in enumerate(votes.annotator_names):
         mine = votes.named_labels()[votes.annotators == number]
