@@ -168,48 +168,71 @@ def split_names(given: str | Sequence[str] | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
 
 
-def guess_joint(cells: Iterable[str], report: Report) -> str | None:
-    """Return the word or mark that joins labels in cells where it is sure, and say so."""
-    joint = joint_of(cells)
-    if joint is not None:
+def guess_joints(cells: Iterable[str], report: Report) -> tuple[str, ...]:
+    """Return the words or marks that join labels in cells where that is sure, and say so."""
+    joints = joints_of(cells)
+    if joints:
         report(
-            f"split the labels of a cell at {joint!r}: what it joins also stands alone or beside "
-            "others; --label-separator names another"
+            f"split the labels of a cell at {_listed(joints)}: what it joins also stands alone or "
+            "beside others; --label-separator names another"
         )
-    return joint
+    return joints
 
 
-def joint_of(cells: Iterable[str]) -> str | None:
-    """Return the word or mark that joins labels in cells, or None where that is not sure.
+def joints_of(cells: Iterable[str]) -> tuple[str, ...]:
+    """Return the words and marks that join labels in cells; none where that is not sure.
 
-    Nearly all cells that hold it must fall into labels that also stand alone, or beside different
+    Nearly all cells that hold one must fall into labels that also stand alone, or beside different
     others; and there must be a few such pairs: `black and white` is a colour as well.
 
-    >>> joint_of(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
-    ' or '
+    >>> joints_of(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
+    (' or ',)
     """
+    words = [joint for joint in JOINTS if joint.strip().isalpha()]
+    single = [(joint,) for joint in (*JOINTS, *(word.upper() for word in words))]
+    pairs = [(word, mark) for word in words for mark in (", ", ",")]  # a, b or c
     counts = Counter(cell.strip() for cell in cells)
-    for joint in (*JOINTS, *(word.upper() for word in JOINTS if word != word.upper())):
-        joined = {cell: _parts(cell, joint) for cell in counts if joint in cell}
-        sets = {frozenset(parts) for parts in joined.values()}
-        if len(sets) < MIN_JOINED:
-            continue
-        known = {spelling_key(cell) for cell in counts if cell not in joined}
-        beside: dict[str, set[str]] = {}
-        for each in sets:
-            for part in each:
-                beside.setdefault(part, set()).update(each - {part})
-        known |= {part for part, others in beside.items() if len(others) > 1}
-        n_joined = sum(counts[cell] for cell in joined)
-        n_known = sum(counts[cell] for cell, parts in joined.items() if set(parts) <= known)
-        # Parts of titles and of names are many.
-        if n_known >= EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2):
-            return joint
-    return None
+    found: tuple[str, ...] = ()
+    while joints := next((each for each in (*single, *pairs) if _explains(counts, each)), ()):
+        found += joints
+        parts: Counter[str] = Counter()
+        for cell, n_cells in counts.items():
+            parts.update(dict.fromkeys(split_at(cell, joints), n_cells))
+        counts = parts
+    return found
 
 
-def _parts(cell: str, joint: str) -> list[str]:
-    return [spelling_key(part) for part in cell.split(joint) if part.strip()]
+def split_at(cell: str, joints: Sequence[str]) -> list[str]:
+    """Return the labels of a cell that some words or marks join.
+
+    >>> split_at("oak, elm or ash", (" or ", ", "))
+    ['oak', 'elm', 'ash']
+    """
+    for joint in joints[1:]:
+        cell = cell.replace(joint, joints[0])
+    return [part.strip() for part in cell.split(joints[0]) if part.strip()]
+
+
+def _explains(counts: Mapping[str, int], joints: tuple[str, ...]) -> bool:
+    """Tell whether cells that hold a joint, all of some, fall into labels of other cells."""
+    joined = {
+        cell: {spelling_key(part) for part in split_at(cell, joints)}
+        for cell in counts
+        if any(joint in cell for joint in joints)
+    }
+    sets = set(map(frozenset, joined.values()))
+    if len(sets) < MIN_JOINED or not all(any(joint in cell for cell in joined) for joint in joints):
+        return False
+    known = {spelling_key(cell) for cell in counts if cell not in joined}
+    beside: dict[str, set[str]] = {}
+    for each in sets:
+        for part in each:
+            beside.setdefault(part, set()).update(each - {part})
+    known |= {part for part, others in beside.items() if len(others) > 1}
+    n_joined = sum(counts[cell] for cell in joined)
+    n_known = sum(counts[cell] for cell, parts in joined.items() if parts <= known)
+    # Parts of titles and of names are many.
+    return n_known >= EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2)
 
 
 def columns_of_labels(frame: pl.DataFrame, labels: pl.Series) -> set[str]:

@@ -25,7 +25,7 @@ from groupnoise.io.cells import (
     read_numbers,
     with_one_spelling,
 )
-from groupnoise.io.label_spellings import as_known, guess_joint
+from groupnoise.io.label_spellings import as_known, guess_joints
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -257,7 +257,10 @@ def _single_labels(
         lists = read_lists(cells.fill_null("[]")) if separator is None else None
         cells = without_brackets(cells) if lists is None else lists
     if cells.dtype == pl.String:
-        separator = separator or _guess_separator(cells, column, report)
+        joints = (separator,) if separator else _guess_separators(cells, column, report)
+        separator = joints[0] if joints else None
+        for joint in joints[1:]:
+            cells = cells.str.replace_all(joint, joints[0], literal=True)
         cells = cells.str.split(separator) if separator else cells
     # An empty list has no label; the reader refuses its row where one is needed.
     flat = pl.DataFrame({"row": np.arange(len(cells)), "label": cells})
@@ -341,12 +344,13 @@ def _check_lacking(table: Table, column: str, flat: pl.DataFrame, several: bool)
         )
 
 
-def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | None:
+def _guess_separators(cells: pl.Series, column: str, report: Report) -> tuple[str, ...]:
     for separator in LABEL_SEPARATORS:
         if cells.str.contains(separator, literal=True).any():
             # A blank is a separator only between numbers: class names may have several words.
             if separator == " " and not cells.str.contains(r"^[\d\s]+$").all():
                 continue
             report(f"split the labels of column {column!r} at {separator!r}")
-            return separator
-    return guess_joint(cells.drop_nulls(), report)
+            parts = cells.str.split(separator).explode().drop_nulls()
+            return (separator, *guess_joints(parts, report))
+    return guess_joints(cells.drop_nulls(), report)

@@ -13,7 +13,7 @@ import polars as pl
 
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.files import read_json
-from groupnoise.io.label_spellings import guess_joint
+from groupnoise.io.label_spellings import guess_joints, split_at
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.votes.ballots import Said, as_label
@@ -208,22 +208,24 @@ def cell_reader(
 ) -> Callable[[str], list[Said]]:
     """Return what reads a column of votes, once the separator of labels is known."""
     texts = [table.frame[name] for name in names if table.frame.schema[name] == pl.String]
+    if separator == "":
+        raise ParameterError("label_separator must not be empty.")
+    joints: tuple[str, ...] = () if separator is None else (separator,)
     if separator is None:
         plain = [each.filter(~each.str.contains(r"^\s*[\[{(]")) for each in texts]
         for guess in guesses:
             if any(bool(each.str.contains(guess, literal=True).any()) for each in plain):
                 report(f"split the labels of a cell at {guess!r}")
-                separator = guess
+                joints = (guess,)
                 break
-        else:
-            separator = guess_joint((cell for each in plain for cell in each.drop_nulls()), report)
-    if separator == "":
-        raise ParameterError("label_separator must not be empty.")
+        cells = [cell for each in plain for cell in each.drop_nulls()]
+        parts = [part for cell in cells for part in (split_at(cell, joints) if joints else [cell])]
+        joints += guess_joints(parts, report)
 
     def read(name: str) -> list[Said]:
         votes = []
         for row, cell in enumerate(table.frame[name].to_list()):
-            said = parse_vote(cell, separator)
+            said = parse_vote(cell, *joints)
             if isinstance(said, str) and BROKEN.match(said):
                 raise DataError(
                     f"{table.locate(row)}: {said[:60]} in {name!r} is no JSON; weights are written "
@@ -235,8 +237,10 @@ def cell_reader(
     return read
 
 
-def parse_vote(cell: Any, separator: str | None = None) -> Said:
+def parse_vote(cell: Any, *joints: str) -> Said:
     """Return what a cell says: a label, several, weights by label, or None for nothing.
+
+    `joints`: what joins several labels.
 
     >>> parse_vote('{"a": 0.7, "b": 0.3}'), parse_vote("['a', 'b']"), parse_vote("a; b", ";")
     ({'a': 0.7, 'b': 0.3}, ['a', 'b'], ['a', 'b'])
@@ -255,6 +259,6 @@ def parse_vote(cell: Any, separator: str | None = None) -> Said:
                 continue
             if isinstance(value, (list, tuple, set, dict)):
                 return list(value) if isinstance(value, set) else value
-    if separator is not None and separator in text:
-        return [part.strip() for part in text.split(separator) if part.strip()]
+    if any(joint in text for joint in joints):
+        return split_at(text, joints)
     return text or None

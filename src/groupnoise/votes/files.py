@@ -22,6 +22,7 @@ from groupnoise.votes.ballots import Votes, as_label
 from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
 from groupnoise.votes.guesses import (
     column_of_lists,
+    columns_beside_lists,
     columns_of_one_label_set,
     columns_that_agree,
     parts_of_votes,
@@ -182,9 +183,7 @@ def _from_candidates(
 ) -> VotedRows:
     columns = table.frame.columns
     if candidates is None:
-        candidates = _named_candidates(columns) or column_of_lists(
-            table, columns_of_answers(columns)
-        )
+        candidates = _named_candidates(columns) or column_of_lists(table)
         if candidates is None:
             alike = ",".join(columns_of_one_label_set(table))
             hint = f"; these hold the same labels: --annotators '{alike}'" if alike else ""
@@ -238,7 +237,7 @@ def _form_of_votes(
         return found[1], None
     if _named_candidates(columns) is not None:
         return None, None
-    agreeing = columns_that_agree(table)
+    agreeing = columns_that_agree(table) or columns_beside_lists(table)
     if agreeing:
         report(
             f"took {', '.join(map(repr, agreeing))} as annotators: they hold the same labels and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -12,12 +12,18 @@ from groupnoise.io.cell_guess import holds_label_lists
 from groupnoise.io.cells import BOOLEANS, holds_times
 from groupnoise.io.column_names import usual_column
 from groupnoise.io.columns import TRUTH_NAMES
-from groupnoise.io.label_spellings import joint_of, says_nothing, spelling_key
+from groupnoise.io.label_spellings import (
+    columns_of_labels,
+    joints_of,
+    says_nothing,
+    spelling_key,
+)
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.resolved import columns_of_answers
+from groupnoise.io.sources import say_nothing
 from groupnoise.io.tables import Table
-from groupnoise.votes.ballots import Votes, krippendorff_alpha
-from groupnoise.votes.exports import SEPARATORS
+from groupnoise.votes.ballots import Said, Votes, krippendorff_alpha, labels_of
+from groupnoise.votes.exports import SEPARATORS, cell_reader
 
 MAX_GUESSED_LABELS = 30
 """Different cells of a column that may still be labels."""
@@ -126,9 +132,49 @@ def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
     return found[0] if len(found) == 1 else {}
 
 
-def column_of_lists(table: Table, taken: Collection[str] = ()) -> str | None:
+def column_of_lists(table: Table) -> str | None:
     """Return the only column of lists or weights in JSON, else of lists of few words."""
+    notated, joined = _columns_of_lists(table)
+    found = notated or joined
+    return found[0] if len(found) == 1 else None
+
+
+def columns_beside_lists(table: Table) -> list[str]:
+    """Return columns of which some name several labels of a row, if they are votes of several.
+
+    Others hold the same labels, and they agree beyond chance.
+    """
+    lists = [name for found in _columns_of_lists(table) for name in found]
+    frame = table.frame.head(HEAD)
+    head = table.take(np.arange(len(frame)))
+    said = {}
+    for name in lists:
+        cells = cell_reader(head, [name], None, say_nothing, (*SEPARATORS, ","))(name)
+        said[name] = [labels_of(cell, "", name) for cell in cells]
+    words = {name: {label for cell in cells for label in cell} for name, cells in said.items()}
+    taken = columns_of_answers(frame.columns) | _called_labels(frame.columns)
+    for labels in words.values():
+        if not 1 < len(labels) <= MAX_GUESSED_LABELS or all(label.isdecimal() for label in labels):
+            continue
+        alike = columns_of_labels(frame, pl.Series(sorted(labels))) - taken
+        alike |= {
+            name for name, other in words.items() if 2 * len(labels & other) > len(labels | other)
+        }
+        found = [name for name in frame.columns if name in alike]
+        if len(found) > 1 and set(found) & set(lists):
+            reader = cell_reader(head, found, None, say_nothing)
+            entries = [
+                (at, who, cell, None) for who in found for at, cell in enumerate(reader(who))
+            ]
+            if _agree(entries, len(frame)):
+                return found
+    return []
+
+
+def _columns_of_lists(table: Table) -> tuple[list[str], list[str]]:
+    """Return columns of lists or weights in JSON, and those of lists of few words."""
     notated, joined = [], []
+    taken = columns_of_answers(table.frame.columns)
     for name, dtype in table.frame.schema.items():
         if name in taken:
             continue
@@ -141,17 +187,16 @@ def column_of_lists(table: Table, taken: Collection[str] = ()) -> str | None:
                 notated.append(name)
             elif len(cells) >= MIN_GUESSED_ROWS and _are_joined(cells):
                 joined.append(name)
-    found = notated or joined
-    return found[0] if len(found) == 1 else None
+    return notated, joined
 
 
 def _are_joined(cells: pl.Series) -> bool:
     """Tell lists of few words from sentences of few words, which blanks join."""
     has_mark = any(cells.str.contains(mark, literal=True).any() for mark in (*SEPARATORS, ","))
-    return (has_mark and holds_label_lists(cells)) or joint_of(cells) is not None
+    return (has_mark and holds_label_lists(cells)) or bool(joints_of(cells))
 
 
-def _agree(entries: Sequence[tuple[int, str, str, None]], n_rows: int) -> bool:
+def _agree(entries: Sequence[tuple[int, str, Said, None]], n_rows: int) -> bool:
     if not entries:
         return False
     alpha = krippendorff_alpha(Votes.from_entries(entries, n_rows))

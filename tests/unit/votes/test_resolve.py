@@ -674,6 +674,26 @@ def test_a_word_that_joins_labels_which_stand_alone_elsewhere_splits_them(joint)
         assert any(note.startswith(f"split the labels of a cell at {joint!r}") for note in notes)
 
 
+def test_commas_and_a_word_at_the_end_join_labels_together():
+    three = ["oak, elm or ash", "elm", "ash, fir or oak", "oak", "fir or elm", "fir, elm or oak"]
+    frame = pd.DataFrame(
+        {"x1": np.sin(range(30)), "x2": np.cos(range(30)), "candidates": three * 5}
+    )
+    assert read_candidates(frame).class_names == ["ash", "elm", "fir", "oak"]
+    found = read_votes(frame.rename(columns={"candidates": "ann_1"}).assign(ann_2="oak"))
+    assert found.votes.class_names == ["ash", "elm", "fir", "oak"]
+
+
+def test_two_models_that_name_several_labels_are_annotators_however_they_write_them():
+    first = [["oak"], ["elm", "ash"], ["ash"], ["fir", "oak"], ["fir"], ["elm"]] * 5
+    second = ["oak, elm", "elm", "ash and fir", "fir", "fir, ash", "elm and oak"] * 5
+    frame = pd.DataFrame({"gpt": [json.dumps(cell) for cell in first], "claude": second})
+    found = read_votes(frame.assign(ticket="a b c"))
+    assert found.columns == ("gpt", "claude")
+    assert not found.is_candidates
+    assert found.votes.class_names == ["ash", "elm", "fir", "oak"]
+
+
 def test_a_label_of_two_words_stays_one_with_a_hint():
     frame = pd.DataFrame({
         "x1": np.sin(range(30)), "x2": np.cos(range(30)),
