@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import polars as pl
 
+from groupnoise.exceptions import DataError
 from groupnoise.io.cell_guess import holds_label_lists
 from groupnoise.io.cells import BOOLEANS, holds_times
 from groupnoise.io.column_names import usual_column
@@ -144,6 +145,13 @@ def columns_beside_lists(table: Table) -> list[str]:
 
     Others hold the same labels, and they agree beyond chance.
     """
+    try:
+        return _beside_lists(table)
+    except DataError:  # a cell that cannot be read; who is told which columns hold votes says where
+        return []
+
+
+def _beside_lists(table: Table) -> list[str]:
     lists = [name for found in _columns_of_lists(table) for name in found]
     frame = table.frame.head(HEAD)
     head = table.take(np.arange(len(frame)))

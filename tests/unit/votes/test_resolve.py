@@ -685,8 +685,9 @@ def test_commas_and_a_word_at_the_end_join_labels_together():
 
 
 def test_two_models_that_name_several_labels_are_annotators_however_they_write_them():
-    first = [["oak"], ["elm", "ash"], ["ash"], ["fir", "oak"], ["fir"], ["elm"]] * 5
-    second = ["oak, elm", "elm", "ash and fir", "fir", "fir, ash", "elm and oak"] * 5
+    first = [["oak"], ["elm"], ["ash"], ["fir"], ["fir", "oak"], ["elm"], ["oak"], ["ash"]] * 5
+    second = ["oak", "elm", "ash and fir", "fir and elm", "fir, ash", "elm and oak", "oak, elm",
+              "ash, oak"] * 5  # fmt: skip
     frame = pd.DataFrame({"gpt": [json.dumps(cell) for cell in first], "claude": second})
     found = read_votes(frame.assign(ticket="a b c"))
     assert found.columns == ("gpt", "claude")
