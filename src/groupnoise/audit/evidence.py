@@ -15,10 +15,13 @@ class Findings(NamedTuple):
 
     `groups`: one row per group, in the order of the data.
     `objects`: one row per object, in the order of the data.
+    `gain`: by how much likelier the labels of each source are than by their frequencies, in nats;
+        None where the model was tried on held-out groups itself and says what it is worth.
     """
 
     groups: Columns
     objects: Columns
+    gain: FloatArray | None = None
 
 
 class Posterior(NamedTuple):

@@ -13,6 +13,7 @@ from groupnoise.audit.evidence import Findings
 from groupnoise.audit.issues import GroupIssues
 from groupnoise.core.arrays import (
     Columns,
+    FloatArray,
     IntArray,
     ProgressCallback,
     RandomState,
@@ -25,6 +26,8 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.setting import Setting, find_setting, setting_of, setting_of_model
 
+SCALE_GAIN = 2.0
+"""What scales of labels, fitted to a block of chance, gain in nats, and as much again on others."""
 BLOCK_OBJECTS = 1 << 16
 """Objects judged at a time: what bounds the memory of an audit beside its result."""
 
@@ -166,7 +169,7 @@ def find_group_issues(
                 "n_folds (--folds), or give more."
             )
         judges = _cross_fitted(model, source, n_folds, random_state, on_progress)
-    return GroupIssues.from_evidence(source, _collect(source, judges, on_progress))
+    return GroupIssues.from_evidence(source, *_collect(source, judges, on_progress))
 
 
 def _cross_fitted(
@@ -219,20 +222,46 @@ def _collect(
     source: AuditSource,
     judges: Iterator[tuple[Any, IntArray]],
     on_progress: ProgressCallback | None,
-) -> tuple[Columns, Columns]:
-    """Return both tables in the order of the data, filled in block by block."""
+) -> tuple[tuple[Columns, Columns], tuple[str, ...]]:
+    """Return both tables in the order of the data, filled in block by block.
+
+    And what speaks against the models that judged.
+    """
     groups = _Table(source.group_counts)
     objects = _Table(source.object_counts)
     n_done = 0
+    gains: list[FloatArray] = []
+    said: list[str] = []
     for model, rows in judges:
+        said += getattr(getattr(model, "decisions_", None), "warnings", ())
         for block in _blocks(rows, source.object_counts):
             evidence = source.judge(model, block)
             groups.fill(block, evidence.groups)
             objects.fill(block, evidence.objects)
+            gains += [] if evidence.gain is None else [evidence.gain]
             n_done += len(block)
             if on_progress is not None:
                 on_progress({"stage": "judging", "done": n_done, "total": len(source)})
-    return groups.columns, objects.columns
+    said += _told_by_chance(gains, find_setting(source.setting).units)
+    return (groups.columns, objects.columns), tuple(dict.fromkeys(said))
+
+
+def _told_by_chance(gains: list[FloatArray], units: str) -> list[str]:
+    """Say where models that tried nothing by themselves told labels no better than frequencies.
+
+    `gains`: of each block that was judged, by how much likelier the labels of its rows are; less
+    what a scale that was fitted on the block would gain of mere chance.
+    """
+    if not gains:
+        return []
+    gain = np.concatenate([each - SCALE_GAIN / len(each) for each in gains])
+    error = gain.std() / np.sqrt(len(gain))
+    if gain.mean() > error:
+        return []
+    return [
+        f"{units} are told no better than by the frequencies of their labels; look at whether the "
+        "features tell the labels apart and whether labels are right."
+    ]
 
 
 def _blocks(rows: IntArray, object_counts: IntArray) -> Iterator[IntArray]:

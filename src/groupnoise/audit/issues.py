@@ -168,6 +168,9 @@ class GroupIssues:
     users : mapping of str to ndarray of shape (n_suspicious,), default={}
         Of click histories the users that look like bots or click one item again and again, with
         `why`; see the documentation of audits.
+    warnings : tuple of str, default=()
+        What speaks against the models that judged: sentences on held-out groups that they told no
+        better than chance. What such a model accuses may be right.
     """
 
     setting: str
@@ -175,9 +178,12 @@ class GroupIssues:
     objects: Columns
     names: Mapping[str, NDArray[Any]]
     users: Columns = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_evidence(cls, source: Any, tables: tuple[Columns, Columns]) -> GroupIssues:
+    def from_evidence(
+        cls, source: Any, tables: tuple[Columns, Columns], warnings: tuple[str, ...] = ()
+    ) -> GroupIssues:
         """Return the issues of an audited source from its tables of groups and objects.
 
         Parameters
@@ -186,13 +192,16 @@ class GroupIssues:
             The audited source: `setting` and `names`, and `users` of click histories.
         tables : pair of mappings of str to ndarray
             The columns of the groups, and those of the objects.
+        warnings : tuple of str, default=()
+            What speaks against the models that judged.
 
         Returns
         -------
         GroupIssues
             With the names of the data set.
         """
-        return cls(source.setting, *tables, source.names, getattr(source, "users", {}))
+        users = getattr(source, "users", {})
+        return cls(source.setting, *tables, source.names, users, warnings)
 
     def __len__(self) -> int:
         return len(self.groups["doubt"]) if self.groups else 0

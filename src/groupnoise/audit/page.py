@@ -27,6 +27,8 @@ SHOWN_COLUMNS = {
     "never_chosen": ("source", "object", "occurrences"),
     "users": ("source", "clicks", "object", "repeats", "in_a_minute", "why"),
 }
+OF_CHANCE = "what judged knows little, so its lists may accuse what is right"
+"""What stands before a sentence on models that tell held-out groups no better than chance."""
 SETTING_WORDS = {
     "mil": ("bags", "instances"),
     "pll": ("rows", "candidate labels"),
@@ -252,6 +254,7 @@ def audit_page(
         name=dataset.name,
         nouns=SETTING_WORDS[issues.setting],
         judged=judged_in_words(issues),
+        doubts=[f"{OF_CHANCE}: {each}" for each in issues.warnings],
         lists=lists,
         labels=labels,
         bars=_histograms(issues),

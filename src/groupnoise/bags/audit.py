@@ -140,7 +140,20 @@ class BagSource:
             **tally.columns(),
             "noise": noise,
         }
-        return Findings(groups, instances)
+        gain = _gain(odds, own) if getattr(model, "ensemble_", None) is None else None
+        return Findings(groups, instances, gain)
+
+
+def _gain(odds: FloatArray, labels: BoolArray) -> FloatArray:
+    """Return by how much likelier the labels of each bag are than by their frequencies, in nats.
+
+    `odds`, `labels` (n_bags, n_classes + 1): the last column stands for no label.
+    """
+    rates = np.clip(labels.mean(axis=0), TINY, 1.0 - TINY)
+    frequent = np.log(rates) - np.log1p(-rates)
+    sign = np.where(labels, -1.0, 1.0)
+    gain: FloatArray = np.logaddexp(0.0, sign * frequent) - np.logaddexp(0.0, sign * odds)
+    return gain[:, rates > TINY].sum(axis=1)
 
 
 def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from groupnoise.cli.options import (
     reads_data,
     say_aside,
 )
+from groupnoise.cli.training import pass_on
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -130,10 +132,15 @@ def audit(
     if drop_users and (clean is None or found.setting.name != "rs"):
         raise ParameterError("--drop-users is for the cleaned copy (--clean) of a click log.")
     attachments = _attachments(found, images or [], text, items)
-    with counted_bars(("fitting", "judging"), quiet) as show:
+    with (
+        counted_bars(("fitting", "judging"), quiet) as show,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
         issues = find_group_issues(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
+    pass_on(caught, issues.warnings)
     how = _how(n_folds, model)
     is_again = (output / "report.html").exists()
     with filling_folder(output) as staged:
@@ -251,14 +258,17 @@ def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
         issues.write(output / f"{table}.{table_format}", table)
     for kind in issues.kinds:
         issues.write_list(output / "lists" / f"{kind.name}.{table_format}", kind.name)
-    write_json(output / "summary.json", issues.summary())
+    said = {"warnings": list(issues.warnings)} if issues.warnings else {}
+    write_json(output / "summary.json", {**issues.summary(), **said})
 
 
 def _show(issues: GroupIssues, how: str, output: Path, is_again: bool) -> None:
-    from groupnoise.audit.page import judged_in_words
+    from groupnoise.audit.page import OF_CHANCE, judged_in_words
 
     counts = issues.summary()
     typer.echo(f"{judged_in_words(issues)} {how}")
+    for sentence in issues.warnings:
+        typer.echo(f"warning: {OF_CHANCE}: {sentence}")
     for kind in issues.kinds:
         typer.echo(f"{counts[kind.name]:>9}  {kind.title}")
     for user, why in _suspicious(issues):

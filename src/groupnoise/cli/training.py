@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -295,7 +295,11 @@ def without_known_warnings(estimator: Any) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    known = getattr(getattr(estimator, "decisions_", None), "warnings", ())
+    pass_on(caught, getattr(getattr(estimator, "decisions_", None), "warnings", ()))
+
+
+def pass_on(caught: Sequence[warnings.WarningMessage], known: Sequence[str]) -> None:
+    """Warn of what was caught, except what is said anyway."""
     for each in caught:
         if str(each.message) not in known:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

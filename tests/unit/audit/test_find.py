@@ -1,5 +1,6 @@
 """Audits of data whose noise is known: found, out of sample, whatever the blocks."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from groupnoise import (
     find_group_issues,
 )
 from groupnoise.audit import cleaned_copy, find as _find
+from groupnoise.audit.page import audit_page
 from groupnoise.bags import load_digit_bags
 from groupnoise.bags.audit import HeldOutOdds, suspicions
 from groupnoise.candidates import load_digit_candidates
@@ -234,3 +236,31 @@ def test_labels_that_bags_lack_are_found_and_bags_of_background_are_left():
     assert len(cleaned_copy(data, issues).bags) == 80 - len(
         np.unique(issues.groups["source"][wrong])
     )
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+def test_a_judge_that_tells_bags_by_chance_is_said_to_and_another_is_not(shift):
+    generator = np.random.default_rng(0)
+    features = [generator.normal(size=(3, 2)) for _ in range(60)]
+    for bag in features[::2]:
+        bag[0] += shift
+    model = MaxMatchingMILClassifier(
+        background=True, absent_strength=1.0, max_epochs=8, random_state=0
+    )
+    data = BagDataset(
+        "made", Groups.from_lists(features), np.tile(np.eye(2, dtype=bool), (30, 1)), ["a", "b"]
+    )
+    issues = find_group_issues(model, data, n_folds=2, random_state=0)
+    told = any("no better than by the frequencies" in each for each in issues.warnings)
+    assert told == (shift == 0.0)
+    assert ("knows little" in audit_page(issues, data)) == (shift == 0.0)
+
+
+def test_an_audit_repeats_what_the_fit_of_its_judge_warned_of(row_model, rows):
+    decisions = replace(row_model.decisions_, warnings=("candidates are told by chance.",))
+    judge = copy(row_model)
+    judge.decisions_ = decisions
+    issues = find_group_issues(judge, rows)
+    assert issues.warnings == ("candidates are told by chance.",)
+    assert "candidates are told by chance." in audit_page(issues, rows)
+    assert not find_group_issues(row_model, rows).warnings
