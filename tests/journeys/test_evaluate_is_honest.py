@@ -172,3 +172,13 @@ def test_candidates_are_scored_with_their_calibration(command, tmp_path):
     assert judged["accuracy"] > 0.9 > judged["majority"]["accuracy"]
     assert judged["log loss"] < judged["majority"]["log loss"]
     assert judged["top-2 accuracy"] >= judged["accuracy"]
+
+
+def test_figures_of_few_groups_are_said_to_say_little(command, trained):
+    setting, path, _ = trained
+    held = judge(command, path, setting)
+    printed = command("evaluate", "model", path.name, "--setting", setting).out
+    few = f"of {held['groups']} {UNITS[setting]}: says little"
+    assert (few in printed) == (held["groups"] < 10)
+    assert any(few in each for each in held.get("warnings", ())) == (held["groups"] < 10)
+    assert "warnings" not in judge(command, path, setting, "--on", "all")

@@ -235,7 +235,7 @@ def _labels_of_bags(
         row = int(order.objects[~agrees].min())
         raise DataError(
             f"{table.locate(row)}: bag {str(bag_of_row[row])!r} has rows with different labels; "
-            "a bag is labelled as a whole, list several labels joined by ';' on each row."
+            "correct them, or list several labels of a bag joined by ';' on each of its rows."
         )
     return labels
 

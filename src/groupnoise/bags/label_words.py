@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.bags.forms import negative_column
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.label_spellings import labels_to_look_at
@@ -155,8 +155,39 @@ def figures_of_none(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
     }
 
 
-def about_truth(labels: BoolArray, is_rated: BoolArray, with_background: Any) -> list[str]:
-    """Say which instances are not counted in accuracies, and why."""
+def figures_with_background(
+    labels: BoolArray, answers: IntArray, called: BoolArray, background: FloatArray
+) -> dict[str, float]:
+    """Return how well instances of no class are told from the others, and all of them answered.
+
+    `labels` (n_instances, n_classes): the truth. `answers`: the likeliest class of each instance.
+    `called`: which of them are called background. `background`: how likely they are; zeros of a
+    model that took none.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    outside = ~labels.any(axis=1)
+    right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
+    figures = {
+        "accuracy with background": float(np.where(outside, called, right & ~called).mean()),
+        "background recall": float(called[outside].mean()),
+    }
+    if background.any():
+        figures["background AUROC"] = float(roc_auc_score(outside, background))
+    return figures
+
+
+def about_truth(
+    labels: BoolArray,
+    is_rated: BoolArray,
+    with_background: Mapping[str, float],
+    tells_background: bool,
+) -> list[str]:
+    """Say which instances are not counted in accuracies, and why.
+
+    `with_background`: the figures of background. `tells_background`: whether the model calls any
+    instance so.
+    """
     n_all, n_without = len(labels), int((~labels.any(axis=1)).sum())
     if not n_without:
         return []
@@ -165,7 +196,13 @@ def about_truth(labels: BoolArray, is_rated: BoolArray, with_background: Any) ->
             f"of {n_without} of {counted(n_all, 'instances')} the truth is empty, background or "
             "unknown, and some labels of bags have no instance: figures of instances leave them out"
         ]
-    also = ", which accuracy with background counts" if with_background else ""
+    n_called = round(n_without * with_background["background recall"])
+    also = (
+        f"; {n_called} of them are called background, and accuracy with background counts all"
+        if tells_background
+        else "; the model took no background and gives each a label of bags, which accuracy with "
+        "background counts as wrong"
+    )
     return [
         f"{n_without} of {n_all} instances are background: wrong for every class in AUROC and "
         f"average precision, and left out of accuracy{also}"

@@ -15,6 +15,7 @@ from groupnoise.bags.forms import as_bags, is_complete, read_bag_labels
 from groupnoise.bags.label_words import (
     about_truth,
     figures_of_none,
+    figures_with_background,
     known_labels_of,
     with_negative,
 )
@@ -305,11 +306,13 @@ def evaluate_bags(
         honesty["instance"] = _instance_calibration(
             labels, with_columns_of(probability, columns), background, tells_background, of_truth
         )
-        if tells_background and not labels.any(axis=1).all():
-            with_background = _figures_with_background(
-                labels, answers["instance"], background, probability.max(axis=1)
+        if is_rated.all() and not labels.any(axis=1).all():
+            everything = np.c_[probability, background] if background.any() else probability
+            called = answered_columns(fitted, everything) == probability.shape[1]
+            with_background = figures_with_background(
+                labels, answers["instance"], called, background
             )
-        notes += about_truth(labels, is_rated, with_background)
+        notes += about_truth(labels, is_rated, with_background, bool(background.any()))
     metrics: dict[str, float] = {}
     majority: dict[str, float] = {}
     curves: dict[str, dict[str, list[float]]] = {}
@@ -362,21 +365,6 @@ def _instance_calibration(
     claims = claims / np.maximum(1.0 - background, 1e-12)[:, None]
     classes_alone = None if rates is None else rates[:-1]
     return calibration_metrics(labels[known], claims[known], classes_alone)
-
-
-def _figures_with_background(
-    labels: BoolArray, answers: IntArray, background: FloatArray, surest: FloatArray
-) -> dict[str, float]:
-    """Return how well instances of no class are told from the others, and all of them answered."""
-    from sklearn.metrics import roc_auc_score
-
-    outside = ~labels.any(axis=1)
-    right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
-    called = background > surest
-    return {
-        "accuracy with background": float(np.where(outside, called, right & ~called).mean()),
-        "background AUROC": float(roc_auc_score(outside, background)),
-    }
 
 
 def bag_scores(fitted: Any, bags: Groups) -> FloatArray:

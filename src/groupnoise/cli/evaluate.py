@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,8 @@ OF_SCORED = (
     "majority: of the labels scored here, which nobody knows before; the model does not remember "
     "how frequent those of its training were"
 )
+MIN_GROUPS = 10
+"""Groups below which figures are said to say little."""
 MAX_CLASSES = 20
 """Classes whose own figures are printed; `--json` has them all."""
 
@@ -110,6 +113,8 @@ def evaluate(
     if not found.setting.judged_by_protocol:
         options_given["shares"] = {} if record is None else record.shares
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
+    warnings = _of_few(result.counts["groups"], found.setting.units, part)
+    result = replace(result, notes=(*warnings, *result.notes))
     ahead: dict[str, Interval] = {}
     if against is not None:
         ahead = _ahead(result, against, found, learned, rows, seed, options_given)
@@ -154,6 +159,8 @@ def evaluate(
     if ahead:
         about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
         about["other_trained_on"] = other_trained_on
+    if warnings:
+        about["warnings"] = list(warnings)
     answer = {**about, "trained_on": trained_on, **as_record(result)}
     typer.echo(json.dumps(answer, indent=2))
 
@@ -324,6 +331,17 @@ def _about_groups(
     if trained_on:
         return f"{groups}, {trained_on} of them trained on{whole}"
     return f"{groups}, none of them trained on{whole}, compared by their values"
+
+
+def _of_few(n_groups: int, units: str, part: str) -> tuple[str, ...]:
+    """Say that figures of few groups say little: one more answer would change them much."""
+    if n_groups >= MIN_GROUPS:
+        return ()
+    remedy = "hold out more (`fit --validation 0.3`) or give other data"
+    return (
+        f"of {counted(n_groups, units)}: says little, as figures of fewer than {MIN_GROUPS} do; "
+        f"{remedy if part == 'held-out' else 'give more data'}",
+    )
 
 
 def _show(result: Evaluation) -> None:

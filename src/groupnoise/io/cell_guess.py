@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,8 @@ MIN_MEAN_SIZE = 2.0
 """Bags, users and items come back: fewer, or smaller ones, may be an accident of their cells."""
 MIN_FEW = 4
 """Groups from which on rows that share a label are worth a question."""
+MAX_ODD = 0.1
+"""Share of bags whose rows may differ in a label that is still taken for one, to say which do."""
 MIN_RUNS = 0.02
 """Rows next in time that share an id beyond chance: those of users do."""
 MAX_LABELS = 20
@@ -85,6 +88,39 @@ def bags_instead(head: pl.DataFrame, group: str | None, label: str | None) -> li
     if not {group, label} <= set(table.frame.columns) or table._is_constant(label, group):
         return []
     return table.bags()
+
+
+class Contradiction(NamedTuple):
+    """Rows that keep two columns from being bags and their label.
+
+    `group`, `label`: the columns. `bag`, `row`: the first bag whose rows differ, and the first of
+    them that does. `n_odd`, `n_groups`: how many bags of how many have such rows.
+    """
+
+    group: str
+    label: str
+    bag: str
+    row: int
+    n_odd: int
+    n_groups: int
+
+
+def contradiction_of(head: pl.DataFrame, known: Mapping[str, str]) -> Contradiction | None:
+    """Return what keeps a table from being read as bags, if that is but a few rows.
+
+    `known`: as in :func:`readings_of_cells`.
+    """
+    table = _Table(head, known)
+    found = table.nearly_bags()
+    if not found:
+        return None
+    group, label = min(found, key=lambda pair: (not _is_called_label(pair[1]), found[pair]))
+    rows = table.frame.select(group, label).with_row_index("row")
+    usual = rows.group_by(group).agg(pl.col(label).mode().first().alias("usual"))
+    odd = rows.join(usual, on=group, how="left").filter(pl.col(label).ne_missing(pl.col("usual")))
+    row = int(odd["row"].min())  # type: ignore[arg-type]
+    bag = str(table.frame[group][row])
+    return Contradiction(group, label, bag, row, found[group, label], table.distinct[group])
 
 
 class _Table:
@@ -158,6 +194,29 @@ class _Table:
             for group, labels in found.items()
             for label in labels
         ]
+
+    def nearly_bags(self) -> dict[tuple[str, str], int]:
+        """Return pairs of a group and a label that rows of few groups do not share, and of how few.
+
+        Most groups must have several rows, else any column is nearly the same in them.
+        """
+        found: dict[tuple[str, str], int] = {}
+        for group in [self.known["group"]] if "group" in self.known else self.ids:
+            most = min(MAX_LABELS, max(2, self.distinct[group] // 3))
+            labels = [self.known["label"]] if "label" in self.known else self.names
+            labels = [
+                name for name in labels if name != group and 2 <= self.distinct[name] <= most
+            ]
+            sizes = self.frame[group].value_counts()["count"]
+            if not labels or int((sizes > 1).sum()) < max(MIN_GROUPS, MAX_ODD * len(sizes)):
+                continue
+            kinds = self.frame.group_by(group).agg(pl.col(name).n_unique() for name in labels)
+            for label in labels:
+                n_odd = int((kinds[label] > 1).sum())
+                few = 0 < n_odd <= max(1, MAX_ODD * len(sizes))
+                if few and len(self._features(group, [label])) >= MIN_FEATURES:
+                    found[group, label] = n_odd
+        return found
 
     def candidates(self) -> list[CellReading]:
         """Return columns of lists of few words, beside features."""

@@ -27,6 +27,8 @@ INDEX_NAME = re.compile(
 """How whole names of row numbers look, in lower case; frames write theirs without a name."""
 MIN_ROWS = 10
 """Rows from which on a column that counts them is no coincidence."""
+MIN_NUMBERED = 5
+"""Groups of three rows or more from which on numbers of their rows are no coincidence."""
 MAX_ANSWERS = 20
 """Different cells up to which a column may be the answer itself, under a name of its own."""
 MAX_LOG_CHANCE, IMPOSSIBLE = -20.0, 1e12
@@ -192,7 +194,11 @@ def _are_codes(values: FloatArray) -> bool:
 def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | None:
     """Say whether a column numbers the groups, or the rows inside each of them."""
     groups, first, codes = np.unique(group_of_row, return_index=True, return_inverse=True)
-    if len(groups) < MIN_ROWS or len(groups) == len(values):
+    if len(groups) == len(values):
+        return None
+    if _counts_in_groups(values, codes):
+        return f"row numbers of each group; {KEPT}"
+    if len(groups) < MIN_ROWS:
         return None
     of_group = values[first]
     if (values == of_group[codes]).all():
@@ -203,11 +209,25 @@ def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | No
         is_even = len(lengths) == 1 and min(lengths) >= MIN_DIGITS
         if (is_even and n_different >= MOSTLY * len(groups)) or _are_codes(of_group):
             return f"whole numbers as ids are; {KEPT}"
-    order = np.argsort(codes, kind="stable")
+    return None
+
+
+def _counts_in_groups(values: FloatArray, codes: IntArray) -> bool:
+    """Tell whether the rows of nearly every group are numbered, in whatever order they stand.
+
+    From one number on, without a gap. Groups of two rows do not count, for two values of a feature
+    are so by chance; where there are few others, all groups must be numbered.
+    """
+    order = np.lexsort((values, codes))
     begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
     sizes = np.diff(np.append(begins, len(order)))
     positions = np.arange(len(order)) - np.repeat(begins, sizes)
-    counted = values[order] - positions
-    if sizes.max() > 2 and (counted == counted[0]).all():
-        return "row numbers of each group"
-    return None
+    is_large = sizes > 2
+    if not is_large.any() or (is_large.sum() < MIN_NUMBERED and len(sizes) < MIN_ROWS):
+        return False
+    least = MOSTLY if is_large.sum() >= MIN_NUMBERED else 1.0
+    for first in {0.0, 1.0, float(values.min())}:
+        is_counted = np.logical_and.reduceat(values[order] == positions + first, begins)
+        if min(is_counted[is_large].mean(), is_counted[sizes > 1].mean()) >= least:
+            return True
+    return False

@@ -6,7 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.cell_guess import CellReading, bags_beside, bags_instead, readings_of_cells
+from groupnoise.io.cell_guess import (
+    CellReading,
+    bags_beside,
+    bags_instead,
+    contradiction_of,
+    readings_of_cells,
+)
 from groupnoise.io.column_names import (
     INDICATORS,
     USUAL_NAMES,
@@ -108,9 +114,10 @@ def guess_setting(
         return Guess("rs", "read as clicks (--setting rs), by its lines of a user and items each")
     if separator is not None:
         separator = read_separator(separator)
-    head = read_content(
+    table = read_content(
         first, content, source.format, report=say_nothing, separator=separator, **form
-    ).frame
+    )
+    head = table.frame
     columns = head.columns
     found = settings_of_columns(columns, given)
     if not found and are_unnamed_clicks(head):
@@ -124,6 +131,13 @@ def guess_setting(
             return _told(readings[0])
         if readings:
             raise DataError(_question(path, readings))
+        if odd := contradiction_of(head, {part: name for part, name in known.items() if name}):
+            others = "that row" if odd.n_odd == 1 else "these rows"
+            raise DataError(
+                f"{table.locate(odd.row)}: bag {odd.bag!r} has rows with different labels, as "
+                f"{odd.n_odd} of {odd.n_groups} have, if {odd.group!r} is the bag and {odd.label!r} "
+                f"its label; correct {others}, or name other columns (--group and --label)."
+            )
     if found == ["mil"] and "label" not in given:
         other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))
         if len(other) == 1 and "group" not in given:

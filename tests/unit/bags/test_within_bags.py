@@ -68,10 +68,26 @@ def test_an_object_of_no_class_is_background_and_every_answer_says_so(model, dat
         assert row < 8
         assert 0.0 <= found <= 1.0
         assert label in NAMES
-    figures = setting_of(data).evaluate(model, data).metrics
+    judged = setting_of(data).evaluate(model, data)
+    figures = judged.metrics
     right = np.mean(told == names[data.instance_labels])
     assert figures["instance accuracy with background"] == pytest.approx(right)
     assert figures["instance background AUROC"] > 0.95
+    found = told[data.instance_labels < 0] == "background"
+    assert figures["instance background recall"] == pytest.approx(found.mean())
+    assert f"{found.sum()} of them are called background" in " ".join(judged.notes)
+
+
+def test_a_model_without_background_is_told_what_that_loses(data):
+    learned = several_labels(80, 0)
+    loop = MaxMatchingMILClassifier(background=False, max_epochs=3, random_state=0)
+    judged = setting_of(data).evaluate(setting_of(learned).fit(loop, learned), data)
+    known = data.instance_labels >= 0
+    with_all = judged.metrics["instance accuracy"] * known.mean()
+    assert judged.metrics["instance accuracy with background"] == pytest.approx(with_all)
+    assert judged.metrics["instance background recall"] == 0.0
+    assert "instance background AUROC" not in judged.metrics
+    assert "the model took no background" in " ".join(judged.notes)
 
 
 def test_labels_a_bag_seems_to_lack_are_less_likely_in_its_instances(model, data):

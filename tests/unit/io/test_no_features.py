@@ -129,3 +129,32 @@ def test_grades_are_labels():
     rows = {"bag": bag, "label": [("1.3", "1.7", "2.0")[each % 3] for each in bag]}
     data = read_bags(pl.DataFrame({**rows, "x": np.random.default_rng(0).normal(size=120)}))
     assert data.class_names == ["1.3", "1.7", "2.0"]
+
+
+def numbered(generator, first=1):
+    """Bags of three to six rows, whose rows are numbered, in any order."""
+    sizes = generator.integers(3, 7, 12)
+    bag = np.repeat(np.arange(12), sizes)
+    number = np.concatenate([first + generator.permutation(size) for size in sizes])
+    order = generator.permutation(len(bag))
+    rows = {"bag": [f"b{each}" for each in bag], "label": np.where(bag % 2, "yes", "no")}
+    rows |= {"number": number, "x": generator.normal(size=len(bag))}
+    return pl.DataFrame(rows)[order]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_of_the_rows_of_each_bag_are_no_feature_in_any_order(first):
+    said = []
+    frame = numbered(np.random.default_rng(0), first)
+    assert read_bags(frame, report=said.append).feature_names == ("x",)
+    assert "left out 'number' (row numbers of each group; --features takes it" in "; ".join(said)
+    assert read_bags(frame, features="number,x").feature_names == ("number", "x")
+
+
+def test_counts_and_few_numbered_bags_stay_features():
+    generator = np.random.default_rng(0)
+    frame = numbered(generator)
+    counts = pl.Series("number", generator.integers(1, 5, len(frame)))
+    assert "number" in read_bags(frame.with_columns(counts)).feature_names
+    few = frame.filter(pl.col("bag").is_in(["b0", "b1", "b2"]))
+    assert "number" in read_bags(few).feature_names

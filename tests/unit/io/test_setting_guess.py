@@ -59,3 +59,21 @@ def test_what_is_not_told_is_asked_for(tmp_path, content, said):
 def test_a_folder_without_files_is_called_so(tmp_path):
     with pytest.raises(DataError, match="a folder without files"):
         guess_setting(str(tmp_path))
+
+
+@pytest.mark.parametrize("names", ["slide,result", "Blech,Befund"])
+def test_a_row_against_the_label_of_its_bag_is_named(tmp_path, names):
+    rows = [f"s{n // 3},{'ok' if n % 6 < 3 else 'bad'},{n}.5,{n * n}.5" for n in range(60)]
+    rows[7] = rows[7].replace("ok", "bad")
+    (tmp_path / "plates.csv").write_text("\n".join([f"{names},a,b", *rows]))
+    group, label = names.split(",")
+    told = rf"line 9: bag 's2' has rows with different labels, as 1 of 20 have, if '{group}' is the"
+    with pytest.raises(DataError, match=rf"{told} bag and '{label}' its label; correct that row"):
+        guess_setting(str(tmp_path / "plates.csv"))
+
+
+def test_a_column_that_differs_in_most_groups_is_no_label_of_them(tmp_path):
+    rows = [f"s{n // 3},{'ok' if n % 2 else 'bad'},{n}.5,{n * n}.5" for n in range(60)]
+    (tmp_path / "plates.csv").write_text("\n".join(["slide,result,a,b", *rows]))
+    with pytest.raises(DataError, match="do not tell what it holds"):
+        guess_setting(str(tmp_path / "plates.csv"))
