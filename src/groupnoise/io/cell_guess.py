@@ -204,9 +204,7 @@ class _Table:
         for group in [self.known["group"]] if "group" in self.known else self.ids:
             most = min(MAX_LABELS, max(2, self.distinct[group] // 3))
             labels = [self.known["label"]] if "label" in self.known else self.names
-            labels = [
-                name for name in labels if name != group and 2 <= self.distinct[name] <= most
-            ]
+            labels = [name for name in labels if name != group and 2 <= self.distinct[name] <= most]
             sizes = self.frame[group].value_counts()["count"]
             if not labels or int((sizes > 1).sum()) < max(MIN_GROUPS, MAX_ODD * len(sizes)):
                 continue

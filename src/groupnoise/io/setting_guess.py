@@ -135,8 +135,8 @@ def guess_setting(
             others = "that row" if odd.n_odd == 1 else "these rows"
             raise DataError(
                 f"{table.locate(odd.row)}: bag {odd.bag!r} has rows with different labels, as "
-                f"{odd.n_odd} of {odd.n_groups} have, if {odd.group!r} is the bag and {odd.label!r} "
-                f"its label; correct {others}, or name other columns (--group and --label)."
+                f"{odd.n_odd} of {odd.n_groups} have, if {odd.group!r} is the bag and "
+                f"{odd.label!r} its label; correct {others}, or name other columns (--group, --label)."
             )
     if found == ["mil"] and "label" not in given:
         other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))
