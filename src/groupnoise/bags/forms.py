@@ -45,8 +45,15 @@ NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "
 NOTHING_OF_TWO = (
     *("healthy", "absent", "benign", "inactive", "unaffected", "false"),
     *("gesund", "unauffällig", "in ordnung", "negativ", "nein"),
+    *("ok", "okay", "io", "i.o.", "i. o.", "gut", "clean", "intact", "intakt", "fehlerfrei"),
+    *("sain", "saine", "sano", "sana"),
 )
 """Labels that are negative beside exactly one other, whatever that is called."""
+PRAISE = frozenset({
+    "good", "great", "excellent", "perfect", "better", "best", "super", "gut", "sehr gut", "besser",
+    "befriedigend", "bien", "bueno", "buono", "bon",
+})  # fmt: skip
+"""Beside these `ok` and the like are grades, and tell nothing of single instances."""
 NEGATIONS = (
     *("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no "),
     *("nicht ", "nicht-", "kein ", "keine "),
@@ -201,7 +208,7 @@ def negative_column(
 def _negates(word: str, other: str) -> bool:
     """Tell whether a label is negative beside one other label."""
     if word in NOTHING_OF_TWO:
-        return other not in NOTHING
+        return other not in NOTHING and other not in NOTHING_OF_TWO and other not in PRAISE
     return any(word == each + other for each in NEGATIONS)
 
 

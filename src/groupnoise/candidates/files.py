@@ -103,7 +103,8 @@ def read_candidates(
         The categories that a model learned, by column, as `columns` of its data has them: it is
         said, or warned, where cells hold others or none.
     **table_options
-        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
+        `encoding`.
 
     Returns
     -------

@@ -76,6 +76,7 @@ FORM = {
     "header": _option(Flag, "Whether text begins with column names.", "--header/--no-header"),
     "decimal": _option(Word, "What stands before decimals: , or . (guessed where it can be)."),
     "sheet": _option(Word, "Sheet of a workbook, by name or number; else the first."),
+    "encoding": _option(Word, "Encoding of text that is not UTF-8: cp1252, latin1, utf-16, ..."),
     "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
 }
 """What the file looks like."""

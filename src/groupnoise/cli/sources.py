@@ -55,13 +55,14 @@ class Found:
         from groupnoise.io.sources import find_source
         from groupnoise.io.tables import read_table
 
-        said = ("separator", "header", "sheet")
+        said = ("separator", "header", "sheet", "encoding")
         form = {key: value for key, value in self.options.items() if key in said}
         if not self.is_file:
             raise ParameterError(
                 f"{self.source} is no file of your own, so it has no further columns."
             )
-        source = find_source(self.source, format=self.options.get("format"))
+        encoding = form.pop("encoding", None)
+        source = find_source(self.source, format=self.options.get("format"), encoding=encoding)
         if source.format in ARRAY_FORMATS or self.dataset.source_rows is None:
             raise ParameterError(f"{self.source} holds arrays, which have no further columns.")
         return read_table(source, decimal=".", **form)  # cells as they are written

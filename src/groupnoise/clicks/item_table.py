@@ -65,7 +65,8 @@ def read_items(
     `attributes`: further columns whose values filters may name, several in a cell as for
         categories: a value `Acme` of a column `brand` becomes the category `brand=Acme`.
     `report`: told of each guess, one sentence at a time.
-    `table_options`: passed to `read_table`: `format`, `separator`, `header`, `decimal`, `sheet`.
+    `table_options`: passed to `read_table`: `format`, `separator`, `header`, `decimal`, `sheet`,
+        `encoding`.
     Raises DataError if no row of the table is an item of the model.
     """
     guesses = Guesses(report)
@@ -185,17 +186,17 @@ def read_ids(path: Path) -> list[str]:
 
 
 def _read_table(source: Any, guesses: Guesses, options: dict[str, Any]) -> Table:
-    if options.get("format") is None and _is_delimited(source):
+    if options.get("format") is None and _is_delimited(source, options.get("encoding")):
         options = {**options, "format": "csv"}
     table = read_input(source, report=guesses, read_text=read_history_text, **options)
     return table.as_table() if isinstance(table, NamedArrays) else table
 
 
-def _is_delimited(source: Any) -> bool:
+def _is_delimited(source: Any, encoding: str | None) -> bool:
     """Tell whether a file of plain text holds a table, and not clicks apart by blanks."""
     if not isinstance(source, (str, Path)):
         return False
-    files = find_source(source)
+    files = find_source(source, encoding=encoding)
     if files.format != "text":
         return False
     first_line = next(files.line_blocks(files.paths[0], 1 << 16), b"").lstrip().split(b"\n")[0]

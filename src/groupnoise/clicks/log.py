@@ -195,7 +195,8 @@ def read_clicks(
     report : callable, optional
         Told of each guess, one sentence at a time.
     **table_options
-        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`.
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
+        `encoding`.
 
     Returns
     -------

@@ -92,8 +92,8 @@ def read_impressions(
     `source`: as :func:`~groupnoise.clicks.read_clicks` takes it. `user`, `item`, `propensity`,
     `clicked`: columns; guessed by name if not given. `targets`: columns with the chance that other
     policies give the row. `table_options`: passed to `read_table`: `format`, `separator`, `header`,
-    `decimal`, `sheet`. Raises DataError if a propensity is not above 0 and at most 1, or a click
-    not 0 or 1.
+    `decimal`, `sheet`, `encoding`. Raises DataError if a propensity is not above 0 and at most 1,
+    or a click not 0 or 1.
     """
     guesses = Guesses(report)
     table = read_table(source, report=guesses, **table_options)

@@ -62,6 +62,7 @@ def convert_clicks(
     header: bool | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
+    encoding: str | None = None,
     overwrite: bool = False,
     rows_at_once: int = 2_000_000,
     report: Report | None = None,
@@ -110,6 +111,8 @@ def convert_clicks(
         What stands before decimals; a log of which it is said is read in memory.
     sheet : str, optional
         Of a workbook, by name or number; by default the first that holds something.
+    encoding : str, optional
+        Of text that is not UTF-8, such as 'cp1252'.
     overwrite : bool, default=False
         Replace a data folder that is already there.
     rows_at_once : int, default=2_000_000
@@ -129,7 +132,7 @@ def convert_clicks(
     if session_gap is not None:
         check_positive("session_gap", session_gap)
     folder, guesses = Path(folder), Guesses(report)
-    files = find_source(source, format=format, filesystem=filesystem)
+    files = find_source(source, format=format, filesystem=filesystem, encoding=encoding)
     columns: dict[str, Any] = {"user": user, "item": item, "time": time, "rating": rating}
     layout: dict[str, Any] = {"separator": separator, "header": header}
     in_memory: dict[str, Any] = {"decimal": decimal, "sheet": sheet}
@@ -139,7 +142,7 @@ def convert_clicks(
         clicks = read_clicks(
             source, **columns, **layout, **in_memory, min_rating=min_rating, date_order=date_order,
             session_gap=session_gap, repeats=repeats, per_user=per_user, per_item=per_item,
-            name=name, format=format, filesystem=filesystem, report=report,
+            name=name, format=format, filesystem=filesystem, encoding=encoding, report=report,
         )  # fmt: skip
         write_groups(folder, clicks, overwrite=overwrite)
         return _open_clicks(folder)

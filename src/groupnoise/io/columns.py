@@ -23,6 +23,7 @@ from groupnoise.io.column_names import (
     usual_column,
 )
 from groupnoise.io.decimals import holds_numbers
+from groupnoise.io.delimited import NotUTF8Error
 from groupnoise.io.sources import Guesses, Report
 
 if TYPE_CHECKING:
@@ -231,13 +232,20 @@ def read_as_remembered(
 
     `read`: the reader, called with a report, and with columns and form by name. `given`: what the
     user said. `remembered`: how the earlier file was read; a column that this one lacks is
-    forgotten, and guessed by the reader. `report`: told what was guessed in the end.
+    forgotten, and guessed by the reader; its encoding helps where this one is not UTF-8. `report`:
+    told what was guessed in the end.
     """
     left = {part: value for part, value in remembered.items() if part not in given}
+    encoding = left.pop("encoding", None)
     while True:
         used, guesses = {**left, **given}, Guesses(None)
         try:
             found = read(report=guesses, **used)
+        except NotUTF8Error:
+            if encoding is None or "encoding" in used:
+                raise
+            left["encoding"] = encoding
+            continue
         except MissingColumnError as error:
             if error.part not in left:
                 raise

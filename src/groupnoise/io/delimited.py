@@ -27,6 +27,9 @@ MIN_LENGTHS = 3
 """Different numbers of words in lines that are no rows of a table."""
 N_HEAD_RECORDS = 20
 """Records by which separators are compared."""
+NEAR = 20
+"""Bytes before and after one that is not UTF-8 whose words are shown."""
+_WORD = re.compile(r"[^\s,;|\"]+")
 _REMARK = re.compile(r"[%#]+(\s|$)")
 _MARKED_LINE = re.compile(r"^[%#]", re.MULTILINE)
 
@@ -66,22 +69,38 @@ class DelimitedText:
             yield reader.line_num + self.first_line - 1, cells
 
 
+class NotUTF8Error(DataError):
+    """Text is in another encoding than UTF-8."""
+
+
 def decode(path: str, content: bytes, first_line: int = 1) -> str:
     """Return text, or name the first line that is not UTF-8."""
     if b"\x00" in content:
         line = content.count(b"\n", 0, content.index(b"\x00")) + first_line
-        raise DataError(
-            f"{path}, line {line}: a NUL byte, so this is not UTF-8 text; convert UTF-16 with "
-            "`iconv -f utf-16 -t utf-8`, or give the format of a binary file."
+        raise NotUTF8Error(
+            f"{path}, line {line}: a NUL byte, so this is not UTF-8 text; say --encoding utf-16 if "
+            "it is that, or give the format of a binary file."
         )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + first_line
-        raise DataError(
-            f"{path}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the "
-            "file first, for example with `iconv -f latin1 -t utf-8`."
+        encoding = _old_encoding(content)
+        near = content[max(0, error.start - NEAR) : error.start + NEAR].decode(encoding)
+        word = next((each for each in _WORD.findall(near) if not each.isascii()), near)
+        raise NotUTF8Error(
+            f"{path}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8; say --encoding "
+            f"{encoding} if {word!r} is right, or another encoding."
         ) from None
+
+
+def _old_encoding(content: bytes) -> str:
+    """Return the encoding that text which is not UTF-8 most likely has, and can be read in."""
+    try:
+        content.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin1"
+    return "cp1252"
 
 
 def read_separator(given: str) -> str:

@@ -29,6 +29,10 @@ from groupnoise.io.word_features import (
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
+MAX_GAPS = 5
+"""Columns with missing numbers that a sentence names."""
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
+"""How cells say, in lower case, that a number is not known."""
 _POSITION = re.compile(r"column_(\d+)")
 ROWS_OF_A_CATEGORY = 10
 """Rows of each category, on average, from which on they are features without being named."""
@@ -84,7 +88,7 @@ def features_of_table(
     if categories:
         names = [*chosen, *(word for column in categories for word in word_features(table, column))]
         return _features_with_words(table, names), tuple(names)
-    matrix = read_features(table, chosen)
+    matrix = _read_filled(table, chosen)
     return matrix, tuple(chosen) if matrix.shape[1] == len(chosen) else None
 
 
@@ -111,6 +115,7 @@ def _names_with_words(
     for column, words in found.items():
         many = "words" if len(words) != 1 else "word"
         report(f"took {len(words)} {many} of column {column!r} as features")
+    _empty_categories(table, found, report)
     names = [name for column in named or found for name in found.get(column, [column])]
     return names if found else None
 
@@ -122,12 +127,61 @@ def _features_with_words(table: Table, names: Sequence[str]) -> FloatArray:
     check_no_missing_features(table.origin, numeric, table.frame.columns)
     parts = {column: read_words(table, column, words[column]) for column in words}
     matrix = np.empty((len(table), len(names)), dtype=np.float32)
-    numbers = iter(read_features(table, numeric).T if numeric else ())
+    numbers = iter(_read_filled(table, numeric).T if numeric else ())
     columns_of = {column: iter(part.T) for column, part in parts.items()}
     for at, name in enumerate(names):
         column = name.rpartition(BETWEEN)[0]
         matrix[:, at] = next(columns_of[column]) if column in words else next(numbers)
     return matrix
+
+
+def _read_filled(table: Table, columns: Sequence[str]) -> FloatArray:
+    """Return features; where several columns lack numbers, the refusal names all of them."""
+    try:
+        return read_features(table, columns)
+    except DataError:
+        _check_no_gaps(table, columns)
+        raise
+
+
+def _check_no_gaps(table: Table, columns: Sequence[str]) -> None:
+    """Refuse numbers that are missing in several columns, naming them together.
+
+    What is odd in a single one its reader says.
+    """
+    gaps: dict[str, pl.Series] = {}
+    for column in columns:
+        cells = table.frame[column]
+        is_gap = cells.is_null()
+        if cells.dtype == pl.String:
+            is_gap |= cells.str.strip_chars().str.to_lowercase().is_in(MISSING).fill_null(True)
+        elif cells.dtype.is_float():
+            is_gap |= cells.is_nan().fill_null(True)
+        if is_gap.any():
+            gaps[column] = is_gap
+    if len(gaps) < 2:
+        return
+    rows = np.flatnonzero(np.logical_or.reduce([each.to_numpy() for each in gaps.values()]))
+    named = ", ".join(map(repr, list(gaps)[:MAX_GAPS]))
+    more = f" and {len(gaps) - MAX_GAPS} more" if len(gaps) > MAX_GAPS else ""
+    others = f", and {counted(len(rows) - 1, 'further rows')}" if len(rows) > 1 else ""
+    raise DataError(
+        f"{table.locate(int(rows[0]))}{others}: numbers are missing in the columns {named}{more}; "
+        "fill them, such as with the median of their column, drop these rows, or name other "
+        "columns with `features` (--features)."
+    )
+
+
+def _empty_categories(table: Table, columns: Collection[str], report: Report) -> None:
+    """Say how many cells of categories are empty, which nothing else would show."""
+    for column in columns:
+        cells = table.frame[column].cast(pl.String).fill_null("").str.strip_chars()
+        if n_empty := int((cells == "").sum()):
+            report(
+                f"{n_empty} of {counted(len(cells), 'cells')} of column {column!r} "
+                f"{'is' if n_empty == 1 else 'are'} empty; it tells nothing there, so other "
+                "columns decide"
+            )
 
 
 def feature_columns(
@@ -190,6 +244,7 @@ def feature_columns(
     if recurring:
         named = _joined([repr(column) for column in recurring])
         report(f"took the categories of {named} as features")
+        _empty_categories(table, recurring, report)
     if left_out:
         report(f"left out {_listing(left_out)}")
     return chosen, recurring

@@ -195,6 +195,7 @@ def read_input(
     report: Report,
     format: str | None = None,
     filesystem: Any = None,
+    encoding: str | None = None,
     read_text: Callable[[Source, Report], Table] | None = None,
     **form: Any,
 ) -> Table | NamedArrays:
@@ -204,7 +205,7 @@ def read_input(
     named; by default it is a table as any other.
     """
     if isinstance(source, (str, Path)):
-        source = find_source(source, format=format, filesystem=filesystem)
+        source = find_source(source, format=format, filesystem=filesystem, encoding=encoding)
         if source.format in ARRAY_FORMATS:
             return load_arrays(source)
         is_plain = form.get("separator") is None and form.get("header") is None

@@ -91,16 +91,17 @@ def guess_setting(
     given: Mapping[str, Any] | None = None,
     format: str | None = None,
     separator: str | None = None,
+    encoding: str | None = None,
     **form: Any,
 ) -> Guess:
     """Return what a file holds, and how that was told.
 
     `path`: a table, or a folder of tables. `given`: the columns that the user has named, by part.
-    `format`, `separator`, `form`: what its reader is told of its form. Raises DataError if the
-    names of the columns fit no setting and the cells do not tell it, or if they fit several.
+    `format`, `separator`, `encoding`, `form`: what its reader is told of its form. Raises DataError
+    if the names of the columns fit no setting and the cells do not tell it, or if they fit several.
     """
     given = given or {}
-    source = find_source(path, format=format)
+    source = find_source(path, format=format, encoding=encoding)
     if source.format in ARRAY_FORMATS:
         return _of_arrays(path, list(load_arrays(source).arrays), given)
     first = source.paths[0]
@@ -136,7 +137,8 @@ def guess_setting(
             raise DataError(
                 f"{table.locate(odd.row)}: bag {odd.bag!r} has rows with different labels, as "
                 f"{odd.n_odd} of {odd.n_groups} have, if {odd.group!r} is the bag and "
-                f"{odd.label!r} its label; correct {others}, or name other columns (--group, --label)."
+                f"{odd.label!r} its label; correct {others}, or name other columns (--group and "
+                "--label)."
             )
     if found == ["mil"] and "label" not in given:
         other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import zlib
@@ -12,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from groupnoise.core.checks import check_choice, require
-from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 Report = Callable[[str], None]
 """Called with one sentence for each guess a reader makes; the library itself never prints."""
@@ -71,12 +72,14 @@ class Source:
     `paths`: the files, in the order of their names.
     `filesystem`: where the files lie when that is not the local disk.
     `has_double_colons`: whether `::` stands between cells; whoever reads them sees a tab.
+    `encoding`: of text that is not UTF-8; whoever reads it sees UTF-8.
     """
 
     paths: tuple[str, ...]
     format: str
     filesystem: Any = None
     has_double_colons: bool = False
+    encoding: str | None = None
 
     @property
     def name(self) -> str:
@@ -145,9 +148,14 @@ class Source:
         with self.open_binary(path) as stream:
             if path.endswith(".gz"):
                 with gzip.GzipFile(fileobj=stream) as decompressed:
-                    yield decompressed
+                    yield self._as_utf8(decompressed)
             else:
-                yield stream
+                yield self._as_utf8(stream)
+
+    def _as_utf8(self, stream: Any) -> Any:
+        if self.encoding is None or self.format not in LINE_FORMATS:
+            return stream
+        return codecs.EncodedFile(stream, "utf-8", self.encoding)
 
 
 @contextmanager
@@ -163,18 +171,30 @@ def _explaining(path: str) -> Iterator[None]:
         raise DataError(
             f"{path} may not be read by this user; change its permissions or copy it."
         ) from None
+    except UnicodeError as error:
+        raise DataError(
+            f"{path} is not text in the encoding that was said ({error}); leave out --encoding, or "
+            "give another."
+        ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
-def find_source(source: str | Path, *, format: str | None = None, filesystem: Any = None) -> Source:
+def find_source(
+    source: str | Path,
+    *,
+    format: str | None = None,
+    filesystem: Any = None,
+    encoding: str | None = None,
+) -> Source:
     """Return the files that a path, folder, glob or address stands for.
 
     `source`: a file, a folder of files of one format, a glob, or an address such as
     `s3://bucket/clicks/`. `format`: one of `FORMATS`; by default the suffix decides, with or
     without `.gz`. `filesystem`: where `source` lies; by default the local disk, or what an address
-    names.
+    names. `encoding`: of text that is not UTF-8, as Python knows it.
     """
+    encoding = _known_encoding(encoding)
     if format is not None:
         check_choice("format", format, FORMATS)
     place = str(source)
@@ -185,15 +205,30 @@ def find_source(source: str | Path, *, format: str | None = None, filesystem: An
     else:
         paths = _list_local(place)
     if format is not None:
-        return Source(tuple(paths), format, filesystem)
+        return Source(tuple(paths), format, filesystem, encoding=encoding)
     found, format = _one_format(place, paths)
-    files = Source(tuple(found), format or "text", filesystem)
+    files = Source(tuple(found), format or "text", filesystem, encoding=encoding)
     if format is None and not _holds_text(files):
         raise DataError(
             f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "
             "also with .gz) and is no text; rename it or give the format."
         )
     return _told_by_lines(files) if files.format == "text" else files
+
+
+def _known_encoding(encoding: str | None) -> str | None:
+    """Return an encoding by its usual name, None for UTF-8; what is no encoding is refused."""
+    if encoding is None:
+        return None
+    try:
+        found = codecs.lookup(encoding)
+        "".encode(encoding)  # what turns bytes into bytes is no encoding of text
+    except (LookupError, ValueError):
+        raise ParameterError(
+            f"encoding (--encoding) {encoding!r} is not known; give one such as cp1252, latin1, "
+            "utf-16 or mac_roman."
+        ) from None
+    return None if found.name in ("utf-8", "utf-8-sig") else found.name
 
 
 def _head_lines(files: Source) -> list[bytes]:

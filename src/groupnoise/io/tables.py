@@ -117,6 +117,7 @@ def read_table(
     header: bool | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
+    encoding: str | None = None,
     words: Sequence[str] = (),
     report: Report | None = None,
 ) -> Table:
@@ -135,6 +136,7 @@ def read_table(
     `decimal`: what stands before decimals, "." or ","; with a comma, points stand between
         thousands. Guessed where cells are not apart by commas.
     `sheet`: of a workbook, by name or number from 1; by default the first that holds something.
+    `encoding`: of delimited text and JSON lines, where that is not UTF-8.
     `words`: columns, or patterns of columns, whose cells are no numbers whatever they look like.
     `report`: told of each guess, one sentence at a time.
     """
@@ -144,7 +146,7 @@ def read_table(
         return _checked(Table(frame, "frame", "the frame", lambda row: f"row {row}"))
     files = source
     if not isinstance(files, Source):
-        files = find_source(files, format=format, filesystem=filesystem)
+        files = find_source(files, format=format, filesystem=filesystem, encoding=encoding)
     if files.format not in TABLE_FORMATS:
         raise ParameterError(f"{files.paths[0]} is {files.format}, which is not read as a table.")
     if sheet is not None and files.format != "xlsx":

@@ -140,7 +140,7 @@ def _open_histories(
     """Return the histories of a file, in memory or, of a large log, in order on disk."""
     if is_data_folder(source):
         return read_histories(source)
-    files = find_source(source, format=columns.get("format"))
+    files = find_source(source, format=columns.get("format"), encoding=columns.get("encoding"))
     n_bytes = sum(files.size_of(path)[0] for path in files.paths)
     if n_bytes <= IN_MEMORY_BYTES or not is_log_of_rows(files, columns):
         return read_histories(source, report=report, **columns)

@@ -128,8 +128,8 @@ def read_votes(
     columns = table.frame.columns
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:
-        decimal = table_options.get("decimal")
-        entries, key, place = votes_beside(table, votes, id, given, label_separator, tell, decimal)
+        form = {name: table_options.get(name) for name in ("decimal", "encoding")}
+        entries, key, place = votes_beside(table, votes, id, given, label_separator, tell, form)
         return _voted(table, entries, labels, (key,), keep, tell, place)
     if id is not None:
         raise ParameterError(

@@ -91,13 +91,13 @@ def votes_beside(
     given: Mapping[str, str | None],
     separator: str | None,
     report: Report,
-    decimal: str | None = None,
+    form: Mapping[str, str | None],
 ) -> tuple[list[Entry], str, Place]:
     """Return the votes of a second table on the rows of the first, and the column of their ids.
 
     And where each vote stands.
     """
-    votes = read_table(source, decimal=decimal, report=report)
+    votes = read_table(source, report=report, **form)
     parts = vote_columns(votes, given, report, beside=table.frame.columns)
     if id is not None:
         key = match_columns("id", id, table.frame.columns, table.origin)[0]

@@ -68,3 +68,10 @@ def test_rows_with_candidates_are_told_of_alike():
         categories=data.columns["categories"],
     )
     assert any("20 rows with categories that the model never saw ('teal');" in s for s in said)
+
+
+@pytest.mark.parametrize("features", [None, "x,colour"])
+def test_empty_cells_of_categories_are_counted_when_a_model_is_to_learn(features):
+    said = []
+    read_bags(rows(["red", "blue", "blue", None]), features=features, report=said.append)
+    assert any("15 of 60 cells of column 'colour' are empty" in sentence for sentence in said)

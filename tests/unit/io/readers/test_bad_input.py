@@ -18,12 +18,12 @@ from groupnoise.clicks import convert_clicks, read_clicks
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 
-def read_whole(path, folder):
-    return read_clicks(path)
+def read_whole(path, folder, **options):
+    return read_clicks(path, **options)
 
 
-def read_streamed(path, folder):
-    return convert_clicks(path, folder / "out", rows_at_once=50)
+def read_streamed(path, folder, **options):
+    return convert_clicks(path, folder / "out", rows_at_once=50, **options)
 
 
 both_ways = pytest.mark.parametrize("read", [read_whole, read_streamed])
@@ -139,13 +139,43 @@ def test_broken_utf8(tmp_path, read, name):
     content = head + good * 3 + bad + good
     line = content[: content.index(bad)].count(b"\n") + 1
     path = file_of(tmp_path, name, gzip.compress(content) if name.endswith("gz") else content)
-    assert_refused(path, read, f"line {line}: byte 0xe9 is not UTF-8", "iconv")
+    assert_refused(
+        path, read, f"line {line}: byte 0xe9 is not UTF-8", "--encoding cp1252 if 'caf\xe9"
+    )
+
+
+@both_ways
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8"])
+def test_text_is_read_in_the_encoding_that_is_said(tmp_path, read, encoding):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,café\n1,Tee\n".encode(encoding))
+    clicks = read(path, tmp_path, encoding=encoding)
+    assert sorted(clicks.item_ids.tolist()) == ["Tee", "café"]
+
+
+def test_an_encoding_that_is_none_or_not_that_of_the_file_is_refused(tmp_path):
+    path = file_of(tmp_path, "bags.csv", "bag,label,f\n1,ä,0.5\n")
+    with pytest.raises(ParameterError, match=r"'nix' is not known; give one such as cp1252"):
+        read_bags(path, encoding="nix")
+    with pytest.raises(DataError, match=r"bags\.csv is not text in the encoding that was said"):
+        read_bags(path, encoding="ascii")
+
+
+def test_missing_numbers_of_all_columns_are_told_together(tmp_path):
+    cells = ["bag,label,a,b,c,d,e,f,g", "1,yes,1,1,1,1,1,1,1", "1,yes,,NA,nan,?,,n/a,1"]
+    path = file_of(
+        tmp_path, "bags.csv", "\n".join([*cells, "2,no,2,,2,2,2,2,2", "2,no,2,2,2,2,2,2,2"])
+    )
+    with pytest.raises(DataError) as refused:
+        read_bags(path, features="a,b,c,d,e,f,g")
+    told = "line 3, and 1 further row: numbers are missing in the columns 'a', 'b', 'c', 'd', 'e' "
+    assert f"{told}and 1 more" in str(refused.value)
+    assert "fill them" in str(refused.value)
 
 
 @both_ways
 def test_utf16_text(tmp_path, read):
     path = file_of(tmp_path, "log.csv", "user,item\n1,2\n".encode("utf-16"))
-    assert_refused(path, read, "line 1", "UTF-16")
+    assert_refused(path, read, "line 1", "--encoding utf-16")
 
 
 @both_ways
