@@ -152,8 +152,9 @@ def _gain(odds: FloatArray, labels: BoolArray) -> FloatArray:
     rates = np.clip(labels.mean(axis=0), TINY, 1.0 - TINY)
     frequent = np.log(rates) - np.log1p(-rates)
     sign = np.where(labels, -1.0, 1.0)
-    gain: FloatArray = np.logaddexp(0.0, sign * frequent) - np.logaddexp(0.0, sign * odds)
-    return gain[:, rates > TINY].sum(axis=1)
+    gains = np.logaddexp(0.0, sign * frequent) - np.logaddexp(0.0, sign * odds)
+    gain: FloatArray = gains[:, rates > TINY].sum(axis=1)
+    return gain
 
 
 def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:

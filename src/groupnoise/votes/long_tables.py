@@ -91,7 +91,7 @@ def votes_beside(
     given: Mapping[str, str | None],
     separator: str | None,
     report: Report,
-    form: Mapping[str, str | None],
+    form: Mapping[str, Any],
 ) -> tuple[list[Entry], str, Place]:
     """Return the votes of a second table on the rows of the first, and the column of their ids.
 
