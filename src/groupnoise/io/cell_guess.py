@@ -12,6 +12,7 @@ import polars as pl
 
 from groupnoise.io.cells import WHOLE_NUMBER, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, plain_name, usual_column
+from groupnoise.io.label_spellings import joints_of
 from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
 
@@ -26,6 +27,8 @@ MIN_RUNS = 0.02
 """Rows next in time that share an id beyond chance: those of users do."""
 MAX_LABELS = 20
 MIN_FEATURES = 2
+MAX_JOINED = 500
+"""Different cells of labels that a word or a stroke joins, at most."""
 MIN_LISTS = 0.2
 """Share of cells with a list from which a column of lists is one."""
 _LABEL_WORDS = re.compile(
@@ -367,7 +370,7 @@ def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
             # Places and decimal commas have parts, too, but each part has its own place.
             if are_few and len(first & later) >= MIN_LISTS * len(first | later):
                 return mark != "," or not all(map(_is_number, first | later))
-    return False
+    return cells.n_unique() <= MAX_JOINED and bool(joints_of(cells))
 
 
 def _is_number(word: str) -> bool:

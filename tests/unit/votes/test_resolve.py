@@ -10,6 +10,7 @@ import pytest
 from groupnoise.candidates import read_candidates
 from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.io.setting_guess import guess_setting
 from groupnoise.votes import Votes, krippendorff_alpha, read_votes, resolve
 from groupnoise.votes.classifiers import likeliest, trainings
 from groupnoise.votes.exports import parse_vote
@@ -693,6 +694,14 @@ def test_two_models_that_name_several_labels_are_annotators_however_they_write_t
     assert found.columns == ("gpt", "claude")
     assert not found.is_candidates
     assert found.votes.class_names == ["ash", "elm", "fir", "oak"]
+
+
+def test_a_file_of_labels_joined_by_a_stroke_is_known_by_its_cells(tmp_path):
+    cells = ["Linde/Eiche", "Eiche", "Ahorn/Linde", "Ahorn", "Eiche/Ahorn"] * 8
+    frame = pd.DataFrame({"x1": np.sin(range(40)), "x2": np.cos(range(40)), "Vermutung": cells})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    guess = guess_setting(str(tmp_path / "rows.csv"))
+    assert (guess.setting, guess.columns) == ("pll", {"candidates": "Vermutung"})
 
 
 def test_a_label_of_two_words_stays_one_with_a_hint():
