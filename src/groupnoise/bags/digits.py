@@ -256,7 +256,6 @@ def draw_letter_words(
     pool_features: FloatArray,
     pool_letters: IntArray,
     *,
-    name: str = "letter words",
     random_state: RandomState = None,
 ) -> BagDataset:
     """Spell words with letters drawn from a pool, each pool row used at most once.
@@ -264,7 +263,7 @@ def draw_letter_words(
     Result: multi-label bags: a bag is labelled with every letter its word has. Instance labels are
     known for all instances. `words`: one bag each; letters A to Z, in either case. `pool_features`
     (n_pool, n_features): the letters to draw from. `pool_letters`: which letter each is, 0 for A to
-    25 for Z. `name`: what to call the set. `random_state`: decides the draw.
+    25 for Z. `random_state`: decides the draw.
     """
     spelled = [_letter_numbers(word) for word in words]
     if not spelled:
@@ -287,7 +286,7 @@ def draw_letter_words(
     labels = np.zeros((len(bags), len(string.ascii_uppercase)), dtype=bool)
     labels[bags.group_of_object, letters] = True
     return BagDataset(
-        name=name,
+        name="letter words",
         bags=bags,
         labels=labels,
         class_names=list(string.ascii_uppercase),

@@ -327,16 +327,20 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 reasons=said,
                 on_progress=self.on_epoch,
             )
-        self.ensemble_, self.decisions_ = outcome.ensemble, outcome.decisions
+        self._answer_by(outcome.ensemble)
+        self.decisions_ = outcome.decisions
         self.set_calibration_ = outcome.instance_sets
         self.bag_set_calibration_ = outcome.bag_sets
-        column = outcome.ensemble.negative
-        self.negative_label_ = None if column is None else self.classes_[column]
-        self.members_ = self.ensemble_.modules()
-        self.model_ = self._models()[0]
         self.history_ = History()
         for sentence in self.decisions_.warnings:
             warnings.warn(sentence, UserWarning, stacklevel=3)
+
+    def _answer_by(self, ensemble: BagEnsemble) -> None:
+        """Take members that answer together as what was fitted."""
+        self.ensemble_, column = ensemble, ensemble.negative
+        self.negative_label_ = None if column is None else self.classes_[column]
+        self.members_ = ensemble.modules()
+        self.model_ = self._models()[0]
 
     def _objective(self) -> GroupObjective:
         """Return what answers about single groups go by."""
@@ -355,15 +359,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
         self._restore_sets(arrays)
-        self.ensemble_ = None
         if "ensemble" in fitted:
-            self.ensemble_ = BagEnsemble.from_record(fitted["ensemble"], arrays)
-            column = self.ensemble_.negative
-            self.negative_label_ = None if column is None else self.classes_[column]
-            self.members_ = self.ensemble_.modules()
-            self.model_ = self._models()[0]
+            self._answer_by(BagEnsemble.from_record(fitted["ensemble"], arrays))
             return
-        self.negative_label_ = self.background_label
+        self.ensemble_, self.negative_label_ = None, self.background_label
         self.scaler_ = Scaler.from_arrays(self._in_use("scaling"), arrays)
         self.negatives_ = arrays.get("negatives")
         self._rebuild_members(self._build_model, arrays)

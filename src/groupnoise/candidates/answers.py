@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from torch import Tensor
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import (
@@ -132,10 +132,7 @@ class SelectiveAnswers(CalibratedSets):
         object
             The estimator itself.
         """
-        estimator: Any = self
-        log_proba = estimator.predict_log_proba(X)
-        indicator, _ = read_candidate_sets(candidates, self.classes_)
-        check_equal_rows(log_proba, indicator)
+        log_proba, indicator = self._answers_beside(X, candidates)
         columns = None if truth is None else columns_of(truth, self.classes_, len(log_proba))
         self.set_calibration_ = calibrated_by(np.exp(log_proba), indicator, columns)
         if columns is None or (columns >= 0).sum() < MIN_KNOWN:
@@ -175,15 +172,20 @@ class SelectiveAnswers(CalibratedSets):
         int64 ndarray of shape (at most n,)
             Positions of rows.
         """
-        estimator: Any = self
-        log_proba = estimator.predict_log_proba(X)
-        indicator, _ = read_candidate_sets(candidates, self.classes_)
-        check_equal_rows(log_proba, indicator)
+        log_proba, indicator = self._answers_beside(X, candidates)
         columns = None
         if truth is not None:
             columns = truth_columns(truth, self.classes_, len(log_proba), of="rows")
         belief = belief_in_candidates(np.exp(log_proba), indicator, columns)
         return choose_questions(belief, check_features("X", X), n, strategy=strategy)
+
+    def _answers_beside(self, X: ArrayLike, candidates: Any) -> tuple[FloatArray, BoolArray]:
+        """Return log P(label | row) and where the candidates are, (n_rows, n_classes) each."""
+        estimator: Any = self
+        log_proba: FloatArray = estimator.predict_log_proba(X)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
+        check_equal_rows(log_proba, indicator)
+        return log_proba, indicator
 
 
 @inherit_docstring
@@ -247,9 +249,7 @@ class CandidateAnswers(
         ndarray of shape (n_rows,)
             One of the candidates each.
         """
-        log_proba = self.predict_log_proba(X)
-        indicator, _ = read_candidate_sets(candidates, self.classes_)
-        check_equal_rows(log_proba, indicator)
+        log_proba, indicator = self._answers_beside(X, candidates)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[best]
         return labels

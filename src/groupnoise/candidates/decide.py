@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from groupnoise.candidates.answers import CandidateParameters
-from groupnoise.candidates.averaging import averaged_options, common_factor
-from groupnoise.candidates.frequencies import label_offsets
+from groupnoise.candidates.averaging import averaged_options, common_factor, label_offsets
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
     best_information,

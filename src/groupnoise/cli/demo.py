@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import SETTINGS, progress_bars
+from groupnoise.cli.options import SETTINGS, Jobs, progress_bars
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def demo(
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Also write the rows of the table to this file.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="How many processes.", show_default="one per core")
-    ] = None,
+    jobs: Jobs = None,
 ) -> None:
     """Watch Max-Matching learn in all three settings, beside its ablations.
 

@@ -42,6 +42,13 @@ DataName = Annotated[str, typer.Argument(help="As in `groupnoise fit`.")]
 Seed = Annotated[int, typer.Option(min=0, help="Decides all randomness.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Jobs = Annotated[int | None, typer.Option(help="How many processes.", show_default="one per core")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine."),
+]
 
 say_aside = functools.partial(typer.echo, err=True)
 """Says what was guessed, beside the answers: on the error stream."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
-from groupnoise.cli.options import progress_bars
+from groupnoise.cli.options import Jobs, progress_bars
 from groupnoise.cli.reproduce_measures import MEASURES, Request, run_and_report as run_measure
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, ParameterError
@@ -112,9 +112,7 @@ def reproduce(
             show_default="trials of this folder of reports",
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="How many processes.", show_default="one per core")
-    ] = None,
+    jobs: Jobs = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the reports.")] = Path(
         "runs"
     ),

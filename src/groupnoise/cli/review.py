@@ -12,8 +12,11 @@ import typer
 
 from groupnoise.cli.options import (
     DataOptions,
+    Host,
+    Port,
     Quiet,
     Seed,
+    Token,
     check_output,
     counted_bars,
     reads_votes,
@@ -49,12 +52,9 @@ def review(
         Path | None,
         typer.Option(help="File that keeps the answers; by default DATA.answers.jsonl here."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8001,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine."),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8001,
+    token: Token = None,
     seed: Seed = 0,
 ) -> None:
     """Resolve votes or candidates, then show the rows to look at first on a local page.

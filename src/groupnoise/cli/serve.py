@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupnoise.cli.options import Host, Port, Token
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -117,12 +118,9 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Train on the simulated shop and serve that.")
     ] = False,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine."),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Token = None,
     least_recall: Annotated[
         float, typer.Option(help="Refuse an artifact whose faiss index finds less than this.")
     ] = 0.0,

@@ -108,9 +108,9 @@ def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) 
     from groupnoise.training.distributed.launcher import launch, launch_on_ray
 
     if launcher == "ray":
-        launch_on_ray("groupnoise", sys.argv[1:], workers=count)
+        launch_on_ray(sys.argv[1:], workers=count)
     else:
-        launch("groupnoise", sys.argv[1:], workers=count, max_restarts=max_restarts)
+        launch(sys.argv[1:], workers=count, max_restarts=max_restarts)
     raise typer.Exit
 
 

@@ -155,7 +155,7 @@ class RecallModel:
         if options.interests is None:
             positions, scores = self._answer(known, known, options, chosen)
         else:
-            positions, scores, led_by = self._interests(known, options, chosen)
+            positions, scores, led_by = self._interests(known, options)
         from_popularity = np.array([len(history) == 0 for history in known], dtype=bool)
         if options.min_score is not None:
             is_low = (scores < options.min_score) & ~from_popularity[:, None]
@@ -178,7 +178,7 @@ class RecallModel:
         return _widened(positions, options.top, -1), _widened(scores, options.top, -np.inf)
 
     def _interests(
-        self, known: Sequence[IntArray], options: RecallOptions, chosen: ItemFilter
+        self, known: Sequence[IntArray], options: RecallOptions
     ) -> tuple[IntArray, Float32Array, IntArray]:
         """Return the best items for each interest of each history, and the clicks behind them."""
         assert options.interests is not None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingPartialLabelClassifier
-from groupnoise.candidates.frequencies import N_STEPS, label_frequencies, label_offsets
+from groupnoise.candidates.averaging import N_STEPS, label_frequencies, label_offsets
 from groupnoise.exceptions import ParameterError
 from groupnoise.reproduce.unseen_sets import noisy_candidates
 

@@ -11,14 +11,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.core.words import counted
 from groupnoise.io.files import check_writable_folder
-from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, about_errors
+from groupnoise.recall.http.answers import MAX_QUOTED, Refusal
 from groupnoise.recall.http.monitoring import log
-from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body
+from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body, validated
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.items import ItemTable
 
@@ -70,11 +70,7 @@ class FeedbackAnswer(BaseModel):
 
 def parse_feedback(body: bytes, content_type: str, limits: Limits) -> FeedbackRequest:
     """Return the feedback in a body, or refuse it."""
-    try:
-        feedback = FeedbackRequest.model_validate(read_body(body, content_type))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise Refusal(422, "invalid_request", about_errors(found)) from None
+    feedback = validated(FeedbackRequest, read_body(body, content_type))
     check_limit(limits, "top", len(feedback.shown), f"{len(feedback.shown)} items were shown")
     check_limit(limits, "top", len(feedback.clicked), f"{len(feedback.clicked)} were clicked")
     wrong = _what_is_wrong(feedback)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
@@ -16,6 +16,7 @@ ItemId = StrictInt | StrictStr
 # One mistake is enough to refuse a list; thousands of them take long to write down.
 ItemIds = Annotated[list[ItemId], FailFast()]
 ModelName = Literal["main", "compare"]
+_Request = TypeVar("_Request", bound=BaseModel)
 _LISTS = ("allow", "deny", "categories", "allow_lists", "deny_lists")
 _PLAIN_FIELDS = frozenset({"histories", "top", "user"})
 _IDS = frozenset({int, str})
@@ -226,6 +227,15 @@ class ErrorAnswer(Described):
     error: ErrorDetail
 
 
+def validated(kind: type[_Request], values: Any) -> _Request:
+    """Return a request of a kind, or refuse what JSON held in one sentence."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        raise Refusal(422, "invalid_request", about_errors(found)) from None
+
+
 def checked_request(values: Any, limits: Limits) -> RecallRequest:
     """Return the request that the JSON of a body makes, or refuse it.
 
@@ -233,11 +243,7 @@ def checked_request(values: Any, limits: Limits) -> RecallRequest:
     """
     if isinstance(values, dict):
         _check_sizes(values, limits)
-    try:
-        request = RecallRequest.model_validate(values)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise Refusal(422, "invalid_request", about_errors(found)) from None
+    request = validated(RecallRequest, values)
     check_limit(limits, "top", request.top, f"top is {request.top}")
     if request.interests or request.diversity:
         n_items = len(request.histories) * request.top * (request.interests or 1)

@@ -30,6 +30,8 @@ from groupnoise.core.checks import require
 from groupnoise.core.threads import available_cores, n_restarts
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 
+PACKAGE = "groupnoise"
+"""The module that every worker runs."""
 REFUSED = 2
 """Exit code after an error that is explained in one sentence."""
 
@@ -83,20 +85,20 @@ def process_group() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def launch(module: str, arguments: Sequence[str], *, workers: int, max_restarts: int = 0) -> None:
-    """Run `python -m module arguments` as several workers on this machine and wait for them.
+def launch(arguments: Sequence[str], *, workers: int, max_restarts: int) -> None:
+    """Run `groupnoise arguments` as several workers on this machine and wait for them.
 
-    `module`: what every worker runs. `workers`: how many processes share the training; each gets
-    its part of the cores. `max_restarts`: how often all are started anew after one was lost. Raises
-    TrainingError if a worker failed, and no restart is left. Raises SystemExit if this process was
-    told to end by a signal, after the workers did.
+    `workers`: how many processes share the training; each gets its part of the cores.
+    `max_restarts`: how often all are started anew after one was lost. Raises TrainingError if a
+    worker failed, and no restart is left. Raises SystemExit if this process was told to end by a
+    signal, after the workers did.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // workers)))
     # The agent lists exit codes and advice for developers; one sentence of ours says it better.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     options = ["--standalone", f"--nproc-per-node={workers}", f"--max-restarts={max_restarts}"]
     try:
-        run(parse_args([*options, "-m", module, *arguments]))
+        run(parse_args([*options, "-m", PACKAGE, *arguments]))
     except SignalException as stopped:
         sys.exit(128 + stopped.sigval)
     except ChildFailedError as error:
@@ -133,8 +135,8 @@ def _sentence(rank: int, workers: int, failure: ProcessFailure) -> str:
     return f"worker {rank} of {workers} ended with exit code {failure.exitcode}."
 
 
-def launch_on_ray(module: str, arguments: Sequence[str], *, workers: int) -> None:
-    """Run `python -m module arguments` as workers of a Ray cluster and wait for them.
+def launch_on_ray(arguments: Sequence[str], *, workers: int) -> None:
+    """Run `groupnoise arguments` as workers of a Ray cluster and wait for them.
 
     The cluster is the one that `RAY_ADDRESS` names, or one started for the purpose on this
     machine. Data, checkpoints and the model must lie where every machine reaches them.
@@ -150,7 +152,7 @@ def launch_on_ray(module: str, arguments: Sequence[str], *, workers: int) -> Non
         host, port = ray.get(team[0].address.remote())
         meeting = {"MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": str(workers)}
         running = [
-            each.run.remote({**meeting, "RANK": str(rank)}, module, list(arguments))
+            each.run.remote({**meeting, "RANK": str(rank)}, list(arguments))
             for rank, each in enumerate(team)
         ]
         while running:
@@ -173,12 +175,12 @@ class _Worker:
             free.bind(("", 0))
             return socket.gethostbyname(socket.gethostname()), free.getsockname()[1]
 
-    def run(self, environment: dict[str, str], module: str, arguments: list[str]) -> str | None:
+    def run(self, environment: dict[str, str], arguments: list[str]) -> str | None:
         """Run the command in a process of its own; return why it failed, if it did."""
         with tempfile.TemporaryDirectory() as folder:
             reason = Path(folder) / "error.json"
             process = subprocess.run(
-                [sys.executable, "-m", module, *arguments],
+                [sys.executable, "-m", PACKAGE, *arguments],
                 env={**os.environ, **environment, ERROR_FILE: str(reason), "OMP_NUM_THREADS": "1"},
             )
             if process.returncode == 0:
