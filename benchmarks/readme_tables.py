@@ -180,6 +180,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "later_sets": later_table,
     "last_sets": later_table,
     "last_sets_after": later_table,
+    "keel_sets": later_table,
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
