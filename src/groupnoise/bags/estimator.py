@@ -59,6 +59,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     class, h the class probabilities and S the negative KL divergence (the paper's Table 1, first
     row), and what is left open takes the value of :meth:`fixed`.
 
+    scikit-learn cuts bags where they come as a list of arrays with a label each:
+    ``cross_val_score(model, bags, labels)`` scores bags. Of flat rows it hands `groups` to the
+    splitter alone, so that each row would be a bag and its answer be held against a label of bags.
+
     Parameters
     ----------
     likelihood : str, default="auto"

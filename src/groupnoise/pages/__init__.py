@@ -27,6 +27,7 @@ LABEL_STEP = 15
 GREY_LEVELS = 16
 HERE = "groupnoise.pages"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+LEAST_RISK = 0.1
 TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Coverages that are marked on the axis."""
 
@@ -87,13 +88,14 @@ def curve_chart(
     positions: Sequence[float] | None = None,
     ticks: Sequence[float] | None = None,
     x_title: str = "epoch",
+    least_span: float = 0.0,
 ) -> CurveChart | None:
     """Lay out curves of several methods; None if there is none.
 
     `values`: for each method and each of its trials, the value after every epoch. Trials that
     stopped early shorten the curve of their method. `positions`: where the values stand on the x
     axis, each with a tick; the number of the epoch by default. `ticks`: where the x axis is marked
-    instead.
+    instead. `least_span`: what the y axis spans at least, so that nothing is not drawn large.
     """
     means, deviations = {}, {}
     for method, trials in values.items():
@@ -107,6 +109,7 @@ def curve_chart(
     at = [float(position) for position in positions or range(1, most_epochs + 1)]
     lowest = min(float((means[each] - deviations[each]).min()) for each in means)
     highest = max(float((means[each] + deviations[each]).max()) for each in means)
+    highest = max(highest, lowest + least_span)
     x = Scale(at[0], at[-1], LEFT, WIDTH - RIGHT)
     y = Scale(lowest, highest, HEIGHT - BOTTOM, TOP)
     ends = {method: y(mean[-1]) for method, mean in means.items()}
@@ -212,7 +215,21 @@ def _environment(package: str) -> jinja2.Environment:
     )
     environment.filters["grey_cells"] = grey_cells
     environment.filters["counted"] = counted
+    environment.filters["with_code"] = with_code
     return environment
+
+
+def with_code(sentence: str) -> str:
+    """Return a sentence as HTML, in which what stands between backticks is code."""
+    from markupsafe import Markup, escape
+
+    parts = [escape(part) for part in sentence.split("`")]
+    if len(parts) % 2 == 0:  # a backtick that nothing closes is one
+        return escape(sentence)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
@@ -269,6 +286,7 @@ def evaluation_page(evaluation: Figures, *, title: str, about: str) -> str:
             positions=coverage,
             ticks=[each for each in TICKS if coverage[0] <= each <= coverage[-1]],
             x_title=f"share of {name} answered, the surest first",
+            least_span=LEAST_RISK,
         )
         if chart is not None:
             charts.append((name, chart))

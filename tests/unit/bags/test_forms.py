@@ -1,8 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import cross_val_score
 
-from groupnoise import Groups
+from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.forms import as_bags, negative_column, read_bag_labels
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
@@ -170,3 +171,12 @@ def test_a_series_that_names_the_bags_goes_by_their_names_and_a_count_by_their_o
     per_row = pd.Series(["yes", "no", "yes", "no"], index=["b", "a", "b", "c"])
     indicator, _ = read_bag_labels(per_row, 3, groups=groups)
     assert classes[indicator.argmax(axis=1)].tolist() == ["yes", "no", "no"]
+
+
+def test_scikit_learn_cuts_a_list_of_bags_and_scores_bags():
+    generator = np.random.default_rng(0)
+    bags = [generator.normal(size=(size, 2)) for size in generator.integers(2, 5, 24)]
+    for bag in bags[1::2]:
+        bag[0] += 6.0
+    model = MaxMatchingMILClassifier(max_epochs=5, random_state=0)
+    assert cross_val_score(model, bags, ["no", "yes"] * 12, cv=2).min() > 0.8

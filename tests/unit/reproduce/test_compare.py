@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -123,6 +124,14 @@ def test_a_winner_is_named_only_where_the_interval_tells():
     clear = compared(a=[0.80, 0.70, 0.75], b=[0.59, 0.51, 0.55])
     assert clear.winner is clear.leader
     assert clear.verdict() == "a is ahead of the others beyond chance."
+
+
+def test_methods_that_differ_by_nothing_stand_at_one_place_on_the_page():
+    page = comparison_page(compared(a=[1.0] * 5, b=[1.0 - 1e-12] * 5), "groupnoise fit few")
+    places = re.findall(r'class="mean" cx="([\d.]+)"', page)
+    assert len(set(places)) == 1
+    ticks = re.findall(r'class="tick"[^>]*>([\d.]+)<', page)
+    assert len(set(ticks)) == len(ticks) > 2
 
 
 def test_one_split_names_no_winner():

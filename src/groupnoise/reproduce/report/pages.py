@@ -53,6 +53,8 @@ RIVALS = ("pairwise", "maximizing")
 UPPER_BOUNDS = ("supervised",)
 CHOSEN_RIGHT = "chosen right"
 WIDTH, LEFT, ROW = 640, 150, 26
+LEAST_SPAN = 0.05
+"""What the axis of a comparison spans at least, so that nothing is not drawn large."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
     ends = [
         end for each in intervals for end in (each.low, each.mean, each.high) if not math.isnan(end)
     ]
-    scale = Scale(min(ends), max(ends), LEFT, WIDTH - 20)
+    lowest = min(min(ends), max(ends) - LEAST_SPAN)  # methods that are level stand so
+    scale = Scale(lowest, max(ends), LEFT, WIDTH - 20)
     rows: list[dict[str, Any]] = []
     for number, (method, interval) in enumerate(zip(ranked, intervals, strict=True)):
         behind = result.behind(method)
@@ -159,7 +162,7 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
         heading=result.heading("groups"),
         rows=rows,
         failed=[each for each in result.methods if each.failed is not None],
-        ticks=[Tick(scale(v), f"{v:.2f}") for v in round_values(min(ends), max(ends))],
+        ticks=[Tick(scale(v), f"{v:.2f}") for v in round_values(lowest, max(ends))],
         width=WIDTH,
         left=LEFT,
         height=ROW * len(rows) + 24,
