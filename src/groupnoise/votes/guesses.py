@@ -23,7 +23,8 @@ from groupnoise.io.no_features import is_id_name
 from groupnoise.io.resolved import columns_of_answers
 from groupnoise.io.sources import say_nothing
 from groupnoise.io.tables import Table
-from groupnoise.votes.ballots import Said, Votes, krippendorff_alpha, labels_of
+from groupnoise.votes.averaged import MAX_GRADES
+from groupnoise.votes.ballots import Said, Votes, as_label, krippendorff_alpha, labels_of
 from groupnoise.votes.exports import SEPARATORS, cell_reader
 
 MAX_GUESSED_LABELS = 30
@@ -44,9 +45,10 @@ def columns_of_one_label_set(table: Table) -> list[str]:
     Somebody who only ever says one of them is among them.
     """
     seen = {
-        name: {spelling_key(cell) for cell in table.frame[name].drop_nulls().unique()} - {""}
-        for name in table.frame.columns
-        if table.frame.schema[name] == pl.String
+        name: {spelling_key(as_label(cell)) for cell in table.frame[name].drop_nulls().unique()}
+        - {""}
+        for name, kind in table.frame.schema.items()
+        if kind == pl.String or kind.is_integer() or _holds_grades(table.frame[name])
     }
     seen = {name: {cell for cell in said if not says_nothing(cell)} for name, said in seen.items()}
     few = {name: said for name, said in seen.items() if 0 < len(said) <= MAX_GUESSED_LABELS}
@@ -71,18 +73,20 @@ def columns_that_agree(table: Table) -> list[str]:
     columns = table.frame.columns
     taken = columns_of_answers(columns) | _called_labels(columns)
     alike = [name for name in alike if name not in taken and not is_id_name(name)]
-    labels = {spelling_key(cell) for name in alike for cell in table.frame[name].drop_nulls()}
+    labels = {
+        spelling_key(as_label(cell)) for name in alike for cell in table.frame[name].drop_nulls()
+    }
     if len(alike) < 2 or len(table) < MIN_GUESSED_ROWS:
         return []
-    if any(labels <= {*pair, ""} for pair in BOOLEANS):
+    if any(labels <= {*pair, ""} for pair in (*BOOLEANS, ("0", "1"))):
         return []
     frame = table.frame.head(HEAD)
     told = [name for name in alike if frame[name].n_unique() > 1]
     entries = [
-        (row, name, cell, None)
+        (row, name, as_label(cell), None)
         for name in told
         for row, cell in enumerate(frame[name].to_list())
-        if cell is not None and not says_nothing(cell)
+        if cell is not None and not says_nothing(as_label(cell))
     ]
     return alike if len(told) > 1 and _agree(entries, len(frame)) else []
 
@@ -202,6 +206,14 @@ def _are_joined(cells: pl.Series) -> bool:
     """Tell lists of few words from sentences of few words, which blanks join."""
     has_mark = any(cells.str.contains(mark, literal=True).any() for mark in (*SEPARATORS, ","))
     return (has_mark and holds_label_lists(cells)) or bool(joints_of(cells))
+
+
+def _holds_grades(cells: pl.Series) -> bool:
+    """Tell whether floats are few whole numbers, as grades are beside cells that are empty."""
+    if not cells.dtype.is_float():
+        return False
+    few = cells.drop_nulls().drop_nans().unique()
+    return 0 < len(few) <= MAX_GRADES and bool((few == few.round()).all())
 
 
 def _agree(entries: Sequence[tuple[int, str, Said, None]], n_rows: int) -> bool:

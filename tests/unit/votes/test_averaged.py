@@ -122,3 +122,13 @@ def test_numbers_that_are_taken_for_any_other_are_no_grades():
         assert nearness(votes) is None
     words = stars()[0].map(lambda grade: "abcde"[grade - 1])
     assert not any("grades" in note for note in resolve(words).notes)
+
+
+def test_grades_in_a_frame_are_votes_under_any_names_with_gaps():
+    table, _ = stars()
+    table.columns = ["Anna", "Ben", "Carl"]
+    table.loc[::7, "Ben"] = np.nan
+    found = resolve(table.assign(price=np.sin(range(240))))
+    assert found.votes.annotator_names == ["Anna", "Ben", "Carl"]
+    assert found.votes.class_names == [*"12345"]
+    assert len(found.votes) == 3 * 240 - 35
