@@ -25,14 +25,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.data_folder import (
-    is_data_folder,
-    made_from,
-    open_groups,
-    record_origin,
-    wait_until_made,
-    write_groups,
-)
+from groupnoise.io.data_folder import is_data_folder, make_once, open_groups, write_groups
 from groupnoise.io.datasets import BagDataset
 
 SAMPLE_BAGS = 120
@@ -189,23 +182,19 @@ def bags_on_disk(
     :func:`groupnoise.bags.read_bags`. Raises DataError if the folder holds anything else, or the
     source changed since.
     """
-    folder = Path(folder)
+    place = Path(folder)
     if is_data_folder(source):
         return _streamed(source)
     report = options.pop("report", None)
     wanted: dict[str, Any] = {"files": _sizes_of(Path(source))}
     if options:
         wanted["options"] = {name: str(value) for name, value in options.items()}
-    if wait:
-        wait_until_made(folder, wanted)
-    if not folder.exists():
-        write_groups(folder, read_bags(source, report=report, **options))
-        record_origin(folder, wanted)
-    elif made_from(folder) != wanted:
-        raise DataError(
-            f"{folder} was not made from {source} as it is now; remove it or give another folder."
-        )
-    return _streamed(folder)
+
+    def make() -> Path:
+        return write_groups(place, read_bags(source, report=report, **options))
+
+    make_once(place, make, wanted, source=source, wait=wait)
+    return _streamed(place)
 
 
 def _streamed(folder: str | Path) -> BagDataset:

@@ -15,6 +15,8 @@ from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
+    from groupnoise.core.arrays import IntArray
+    from groupnoise.io.training_record import TrainingRecord
 
 MAX_COMPARED = 1000
 """Users whose clicks are looked for in both logs."""
@@ -51,7 +53,6 @@ def go_on(
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting
     from groupnoise.io.training_record import (
-        HeldOutOfLog,
         TrainingRecord,
         read_training_record,
         training_entry,
@@ -106,22 +107,33 @@ def go_on(
     items_now = f"its {n_items} stay" if is_same else f"{n_items} became {fitted.n_items_}"
     entry = training_entry("updated with", data, n_new, items_now)
     record = replace(record, added=[fingerprint], trainings=[entry]).after(before)
-    held_before = dict(record.held_before)
-    held_before.pop(fingerprint, None)  # it may be learned again, and whole
-    if len(held_out):
-        held_before[fingerprint] = HeldOutOfLog(held_out.tolist())
-    record = replace(record, held_before=held_before)
+    record = _holding_out(record, fingerprint, held_out)
     fitted.save(output)
     write_training_record(output, record)
     if items is not None:
         typer.echo(told_of_items(items, fitted))
-    kept = "nothing held out of it"
-    if len(held_out):
-        of = f"{len(held_out)} of {counted(len(found.dataset.histories), found.setting.units)}"
-        kept = f"{found.setting.held_out_words.format(of)}, for `groupnoise evaluate`"
-    if len(held_before) > bool(len(held_out)):
-        kept += "; what was held out before stays so"
+    kept = _held_out_words(found, len(held_out), len(record.held_before))
     typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} ({kept})")
+
+
+def _holding_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -> TrainingRecord:
+    """Return the record with what is held out of this log, and of those before it."""
+    from groupnoise.io.training_record import HeldOutOfLog
+
+    held_before = dict(record.held_before)
+    held_before.pop(fingerprint, None)  # it may be learned again, and whole
+    if len(held_out):
+        held_before[fingerprint] = HeldOutOfLog(held_out.tolist())
+    return replace(record, held_before=held_before)
+
+
+def _held_out_words(found: Found, n_held_out: int, n_logs: int) -> str:
+    """Say what is held out of a log; `n_logs`: of how many logs, this one among them, any is."""
+    words = "nothing held out of it"
+    if n_held_out:
+        of = f"{n_held_out} of {counted(len(found.dataset.histories), found.setting.units)}"
+        words = f"{found.setting.held_out_words.format(of)}, for `groupnoise evaluate`"
+    return words + "; what was held out before stays so" * (n_logs > bool(n_held_out))
 
 
 def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -> None:

@@ -28,11 +28,9 @@ from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import (
-    made_from,
+    make_once,
     new_data_folder,
     open_groups,
-    record_origin,
-    wait_until_made,
     write_groups,
     write_manifest,
 )
@@ -248,22 +246,14 @@ def clicks_on_disk(
     wanted: dict[str, Any] = {"files": [list(files.size_of(path)) for path in files.paths]}
     if options:
         wanted["options"] = options
-    if wait:
-        wait_until_made(folder, wanted)
-    if not folder.exists():
-        convert_clicks(
-            source,
-            folder,
-            rows_at_once=rows_at_once,
-            report=report,
-            progress=progress,
-            **options,
-        )
-        record_origin(folder, wanted)
-    elif made_from(folder) != wanted:
-        raise DataError(
-            f"{folder} was not made from {source} as it is now; remove it or give another folder."
-        )
-    clicks = open_groups(folder)
-    assert isinstance(clicks, ClickDataset)
-    return clicks
+    make = partial(
+        convert_clicks,
+        source,
+        folder,
+        rows_at_once=rows_at_once,
+        report=report,
+        progress=progress,
+        **options,
+    )
+    make_once(folder, make, wanted, source=source, wait=wait)
+    return _open_clicks(folder)

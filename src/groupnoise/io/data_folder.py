@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -166,6 +166,30 @@ def wait_until_made(folder: Path, wanted: Mapping[str, Any]) -> None:
     """Return once another process has made the folder from what is wanted."""
     while made_from(folder) != wanted:
         time.sleep(PAUSE_SECONDS)
+
+
+def make_once(
+    folder: Path,
+    make: Callable[[], object],
+    wanted: Mapping[str, Any],
+    *,
+    source: str | Path,
+    wait: bool,
+) -> None:
+    """Make a data folder, unless an earlier call made it from what is wanted.
+
+    `wait`: leave the work to another process and wait until it is done. Raises DataError if the
+    folder holds anything else, or the source changed since.
+    """
+    if wait:
+        wait_until_made(folder, wanted)
+    if not folder.exists():
+        make()
+        record_origin(folder, wanted)
+    elif made_from(folder) != wanted:
+        raise DataError(
+            f"{folder} was not made from {source} as it is now; remove it or give another folder."
+        )
 
 
 def _put_in_place(building: Path, folder: Path) -> None:
