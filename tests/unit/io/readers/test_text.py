@@ -1,11 +1,14 @@
 """A column of text becomes features by its words, and further rows are read by the same words."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from groupnoise.bags.files import read_bags
 from groupnoise.candidates.files import read_candidates
 from groupnoise.exceptions import DataError
+from groupnoise.io.columns import read_as_remembered
 
 ROWS = [
     ("r1", "Goal, goal and a late win", "sport|food"),
@@ -69,3 +72,14 @@ def test_text_without_a_common_word_is_refused_with_its_column():
     rows = {"review": ["one two three", "four five six"], "candidates": ["a|b", "b"]}
     with pytest.raises(DataError, match="the text in column 'review' holds no word that stands in"):
         read_candidates(rows)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8"])
+def test_a_remembered_encoding_helps_where_a_file_is_not_utf8(tmp_path, encoding):
+    path = tmp_path / "bags.csv"
+    rows = [f"b{row // 2},{'Übel' if row // 2 % 2 else 'gut'},{row}.5" for row in range(8)]
+    path.write_bytes("\n".join(["bag,label,x", *rows]).encode(encoding))
+    remembered = {"group": "bag", "encoding": "cp1252"}
+    data, used = read_as_remembered(partial(read_bags, path), {}, remembered, None)
+    assert sorted(data.class_names) == ["gut", "Übel"]
+    assert ("encoding" in used) == (encoding == "cp1252")
