@@ -283,7 +283,8 @@ def _frequency_scores(bags: HeldOutBags) -> FloatArray:
     if bags.by_witnesses:
         scores: FloatArray = bag
         return scores
-    log_p = torch.zeros(len(problem.segments.group), labels.shape[1] + int(problem.has_negative))
+    n_targets = labels.shape[1] + int(problem.has_negative or bags.shares_background)
+    log_p = torch.zeros(len(problem.segments.group), n_targets)
     everything = np.ones(len(labels), dtype=bool)
     result: FloatArray = bag + bags.instance_scores(log_p, everything)
     return result

@@ -49,6 +49,13 @@ def test_what_bags_of_all_labels_share_is_background(shared):
     assert "may be background" in " ".join(model.decisions_.reasons)
 
 
+def test_who_knows_the_frequencies_alone_is_judged_by_them(shared):
+    model, _ = shared
+    # Once for the bag, once for its instances.
+    expected = 2 * math.log(1 / N_CLASSES)
+    assert model.decisions_.baselines["label frequencies"] == pytest.approx(expected, abs=0.02)
+
+
 def test_no_instance_is_background_where_every_one_has_the_label_of_its_bag():
     rows, bag, labels, truth = draw_bags(11, with_rest=False)
     model = MaxMatchingMILClassifier(random_state=0).fit(rows, labels, groups=bag)
