@@ -142,16 +142,14 @@ class BagSearch:
         `options`: to be asked, trained at once where they can be; those with background, or that
         see bags as a whole, say nothing.
         """
-        if self.held_out.shares_background:
-            return True
+        if self.held_out.shares_background or not self.held_out.may_share_background():
+            return self.held_out.shares_background
         found = [
             self.out_of_fold(option, n_folds, options)
             for option in options
             if not option.parameters["background"] and option.parameters["likelihood"] != STATISTICS
         ]
-        if not found or not self.held_out.may_share_background():
-            return False
-        if not self.held_out.finds_background(found, self.folds < n_folds):
+        if not found or not self.held_out.finds_background(found, self.folds < n_folds):
             return False
         self.take_background()
         return True
