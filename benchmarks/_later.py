@@ -116,6 +116,16 @@ def positive_bags(
     )
 
 
+def shuffled(
+    classes: np.ndarray, labels: list[int], generator: np.random.Generator
+) -> tuple[np.ndarray, list[list[int]], list[int]]:
+    """Return the label of each row, -1 if none, and rows in random order: by label, the rest."""
+    number = {label: column for column, label in enumerate(labels)}
+    known = np.array([number.get(each, -1) for each in classes])
+    pools = [list(generator.permutation(np.flatnonzero(known == c))) for c in range(len(labels))]
+    return known, pools, list(generator.permutation(np.flatnonzero(known < 0)))
+
+
 def label_sets(
     name: str,
     features: np.ndarray,
@@ -125,10 +135,7 @@ def label_sets(
     labels: list[int],
 ) -> BagDataset:
     """Return bags of 5 to 15 rows with one to three labels each; other rows are background."""
-    number = {label: column for column, label in enumerate(labels)}
-    known = np.array([number.get(each, -1) for each in classes])
-    pools = [list(generator.permutation(np.flatnonzero(known == c))) for c in range(len(labels))]
-    rest = list(generator.permutation(np.flatnonzero(known < 0)))
+    known, pools, rest = shuffled(classes, labels, generator)
     bags = []
     for _ in range(N_BAGS):
         size = int(generator.integers(5, 16))
@@ -162,10 +169,7 @@ def one_label(
     rate: float,
 ) -> BagDataset:
     """Return bags of 5 to 12 rows with one label each; rows of no label come at one less a rate."""
-    number = {label: column for column, label in enumerate(one)}
-    known = np.array([number.get(each, -1) for each in classes])
-    pools = [list(generator.permutation(np.flatnonzero(known == c))) for c in range(len(one))]
-    rest = list(generator.permutation(np.flatnonzero(known < 0)))
+    known, pools, rest = shuffled(classes, one, generator)
     bags = []
     for bag in range(N_BAGS):
         size, pool = int(generator.integers(5, 13)), pools[bag % len(one)]
