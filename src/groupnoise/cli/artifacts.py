@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_table, say_aside
+from groupnoise.cli.options import DataOptions, argument, option, reads_table, say_aside, takes
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
@@ -26,15 +26,11 @@ Place = Annotated[Path, typer.Argument(help="Folder made by `groupnoise export -
 
 
 @versions_app.command("list")
-def list_command(
-    registry: Place,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check every byte, and not only that files are there.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: all that each version says of itself.")
-    ] = False,
-) -> None:
+@takes(
+    check="Check every byte, and not only that files are there.",
+    as_json=option("Print JSON: all that each version says of itself.", "--json"),
+)
+def list_command(registry: Place, check: bool = False, as_json: bool = False) -> None:
     """List the versions, oldest first; the promoted one is marked."""
     from groupnoise.recall.registry import Registry
 
@@ -53,12 +49,10 @@ def list_command(
 
 
 @versions_app.command("promote")
-def promote_command(
-    registry: Place,
-    version: Annotated[
-        str | None, typer.Argument(help="A version, or how it begins.", show_default="the newest")
-    ] = None,
-) -> None:
+@takes(
+    version=argument("A version, or how it begins.", show_default="the newest"),
+)
+def promote_command(registry: Place, version: str | None = None) -> None:
     """Check a version and have it served; a running service switches to it by itself."""
     from groupnoise.recall.registry import Registry
 
@@ -77,10 +71,10 @@ def rollback_command(registry: Place) -> None:
 
 
 @versions_app.command("prune")
-def prune_command(
-    registry: Place,
-    keep: Annotated[int, typer.Option(min=1, help="How many of the newest to keep.")] = 5,
-) -> None:
+@takes(
+    keep=option("How many of the newest to keep.", min=1),
+)
+def prune_command(registry: Place, keep: int = 5) -> None:
     """Delete old and damaged versions, but never the promoted one or the one before it."""
     from groupnoise.recall.registry import Registry
 
@@ -119,26 +113,24 @@ def _as_record(version: Version) -> dict[str, Any]:
     }
 
 
-def push(
-    artifact: Annotated[Path, typer.Argument(help="An artifact, or a registry.")],
-    repository: Annotated[str, typer.Argument(help="Such as owner/name; made if needed.")],
-    public: Annotated[
-        bool, typer.Option("--public", help="Make the repository, if it is new, a public one.")
-    ] = False,
-) -> None:
+@takes(
+    artifact=argument("An artifact, or a registry."),
+    repository=argument("Such as owner/name; made if needed."),
+    public="Make the repository, if it is new, a public one.",
+)
+def push(artifact: Path, repository: str, public: bool = False) -> None:
     """Send an artifact with a model card to a Hugging Face repository; HF_TOKEN is the key."""
     from groupnoise.recall.hub import push as send
 
     typer.echo(f"sent: {send(artifact, repository, is_private=not public)}")
 
 
-def pull(
-    repository: Annotated[str, typer.Argument(help="Such as owner/name.")],
-    output: Annotated[Path, typer.Argument(help="Artifact folder to write.")],
-    revision: Annotated[
-        str | None, typer.Option(help="A branch, a tag or a commit.", show_default="(main)")
-    ] = None,
-) -> None:
+@takes(
+    repository=argument("Such as owner/name."),
+    output=argument("Artifact folder to write."),
+    revision=option("A branch, a tag or a commit.", show_default="(main)"),
+)
+def pull(repository: str, output: Path, revision: str | None = None) -> None:
     """Fetch an artifact from a Hugging Face repository, and check every byte of it."""
     from groupnoise.io.files import check_writable_folder
     from groupnoise.recall.hub import pull as fetch
@@ -162,12 +154,10 @@ Artifact = Annotated[
 
 
 @items_app.command("list")
-def list_items(
-    artifact: Artifact,
-    top: Annotated[
-        int | None, typer.Option(min=1, help="Only so many, the most popular first.")
-    ] = None,
-) -> None:
+@takes(
+    top=option("Only so many, the most popular first.", min=1),
+)
+def list_items(artifact: Artifact, top: int | None = None) -> None:
     """Print id, clicks, title and categories of every item, tab-separated."""
     import numpy as np
 
@@ -188,21 +178,19 @@ def list_items(
 
 @items_app.command("add")
 @reads_table
+@takes(
+    items=argument("Table of the new items, with the columns `fit --items` read."),
+    item="Column of item ids; guessed if not given.",
+    title="Column of titles; as `export` was told, or guessed.",
+    category="Column of categories; as `export` was told, or guessed.",
+)
 def add(
     artifact: Artifact,
-    items: Annotated[
-        Path, typer.Argument(help="Table of the new items, with the columns `fit --items` read.")
-    ],
+    items: Path,
     options: DataOptions,
-    item: Annotated[
-        str | None, typer.Option(help="Column of item ids; guessed if not given.")
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Column of titles; as `export` was told, or guessed.")
-    ] = None,
-    category: Annotated[
-        str | None, typer.Option(help="Column of categories; as `export` was told, or guessed.")
-    ] = None,
+    item: str | None = None,
+    title: str | None = None,
+    category: str | None = None,
 ) -> None:
     """Add items that nobody clicked yet, placed by their features; the next reload serves them."""
     from groupnoise.recall.item_changes import add_items
@@ -222,13 +210,11 @@ def add(
 
 
 @items_app.command("remove")
-def remove(
-    artifact: Artifact,
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the items.")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="File of ids instead, one in each line.")
-    ] = None,
-) -> None:
+@takes(
+    ids=argument("Ids of the items."),
+    file=option("File of ids instead, one in each line.", "-f"),
+)
+def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None = None) -> None:
     """Take items out: they are never answered, and unknown in histories."""
     from groupnoise.clicks.item_table import read_ids
     from groupnoise.recall.item_changes import remove_items

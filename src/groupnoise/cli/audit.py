@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,8 +16,10 @@ from groupnoise.cli.options import (
     Seed,
     check_conflicts,
     counted_bars,
+    option,
     reads_data,
     say_aside,
+    takes,
 )
 from groupnoise.cli.training import pass_on
 from groupnoise.core.words import counted
@@ -34,57 +36,38 @@ MAX_SHOWN_USERS = 5
 
 
 @reads_data
+@takes(
+    model="Judge with this model; with --folds, refit one with its parameters.",
+    folds=option(
+        "Judge every group by a model that was trained on the other folds.",
+        show_default=f"{DEFAULT_FOLDS} without --model",
+    ),
+    output=option("Folder for the tables and report.html.", "-o"),
+    clean="Write a cleaned copy of the data: a folder for `groupnoise fit`, or a file in "
+    "the form of DATA, such as clean.csv.",
+    drop_users="rs: leave users that look like bots or repeat-clickers out of the cleaned copy.",
+    table_format=option("Form of the tables: csv, parquet or json.", "--tables"),
+    images="Column of picture paths to show, beside the data; repeat for more.",
+    text="Column of text or titles to show.",
+    items="rs: table of items, ids first, that has the --images and --text.",
+    param=option("A parameter of max-matching, as name=value.", "-p"),
+    overwrite="Replace what --clean names.",
+)
 def audit(
     data: DataName,
     options: DataOptions,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="Judge with this model; with --folds, refit one with its parameters."),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            help="Judge every group by a model that was trained on the other folds.",
-            show_default=f"{DEFAULT_FOLDS} without --model",
-        ),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the tables and report.html.")
-    ] = Path("runs/audit"),
-    clean: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a cleaned copy of the data: a folder for `groupnoise fit`, or a file in "
-            "the form of DATA, such as clean.csv."
-        ),
-    ] = None,
-    drop_users: Annotated[
-        bool,
-        typer.Option(
-            "--drop-users",
-            help="rs: leave users that look like bots or repeat-clickers out of the cleaned copy.",
-        ),
-    ] = False,
-    table_format: Annotated[
-        str, typer.Option("--tables", help="Form of the tables: csv, parquet or json.")
-    ] = "csv",
-    images: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of picture paths to show, beside the data; repeat for more."),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Column of text or titles to show.")] = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(help="rs: table of items, ids first, that has the --images and --text."),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", help="A parameter of max-matching, as name=value."),
-    ] = None,
+    model: Path | None = None,
+    folds: int | None = None,
+    output: Path = Path("runs/audit"),
+    clean: Path | None = None,
+    drop_users: bool = False,
+    table_format: str = "csv",
+    images: list[str] | None = None,
+    text: str | None = None,
+    items: Path | None = None,
+    param: list[str] | None = None,
     seed: Seed = 0,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what --clean names.")
-    ] = False,
+    overwrite: bool = False,
     quiet: Quiet = False,
 ) -> None:
     """Find what looks wrong in data: groups, labels, candidates and clicks, ranked.

@@ -15,10 +15,13 @@ from groupnoise.cli.options import (
     SETTINGS,
     AsJson,
     DataOptions,
+    argument,
     check_output,
+    option,
     progress_bars,
     reads_data,
     say_aside,
+    takes,
 )
 from groupnoise.cli.sources import find_data
 from groupnoise.core.words import counted
@@ -45,12 +48,11 @@ WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 
 @data_app.command("list")
+@takes(
+    setting="Only sets of this setting: mil, pll or rs.",
+)
 def list_command(
-    setting: Annotated[
-        str | None, typer.Option(help="Only sets of this setting: mil, pll or rs.")
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    setting: str | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """List the data sets known by name, and whether they are here."""
     from groupnoise.core.checks import check_choice
@@ -73,13 +75,12 @@ def list_command(
 
 @data_app.command("describe")
 @reads_data
+@takes(
+    name=argument(DATA_HELP),
+    html="Also write a page with plots to this file.",
+)
 def describe_command(
-    name: Annotated[str, typer.Argument(help=DATA_HELP)],
-    options: DataOptions,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write a page with plots to this file.")
-    ] = None,
-    as_json: AsJson = False,
+    name: str, options: DataOptions, html: Path | None = None, as_json: AsJson = False
 ) -> None:
     """Show what a data set holds and what is odd about it."""
     from groupnoise.io.files import check_not_own_input, write_text
@@ -125,12 +126,11 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
 
 
 @data_app.command("check")
+@takes(
+    names=argument("Names to check; all if none is given."),
+)
 def check_command(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names to check; all if none is given.")
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    names: list[str] | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Verify the checksums of the data sets that are here; exit code 1 if one was altered."""
     from groupnoise.io.registry import check_dataset, find_dataset, list_datasets
@@ -250,36 +250,38 @@ def _transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 
 @data_app.command("convert")
 @reads_data
+@takes(
+    source=argument("A file, a folder, a glob or an address.", metavar="INPUT"),
+    output=argument("The data folder to write."),
+    setting="mil (bags), pll (candidate labels) or rs (clicks).",
+    session_gap="rs: cut histories at longer pauses, in the unit of the time.",
+    repeats="rs: keep, merge_adjacent or keep_first clicks on one item.",
+    per_user="rs: fewest clicks of a user (k-core).",
+    per_item="rs: fewest clicks on an item (k-core).",
+    windows="rs: also write OUTPUT/windows: sliding, chunks or leave_one_out.",
+    size="rs: the most clicks in a window.",
+    min_size="rs: the fewest clicks in a window.",
+    rows_at_once="rs: how many clicks to hold in memory at a time.",
+    name="What to call the set.",
+    overwrite="Replace OUTPUT.",
+    quiet=option("No guesses, no progress.", "-q"),
+)
 def convert(
-    source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A file, a folder, a glob or an address.")
-    ],
-    output: Annotated[Path, typer.Argument(help="The data folder to write.")],
-    setting: Annotated[
-        str, typer.Option(help="mil (bags), pll (candidate labels) or rs (clicks).")
-    ],
+    source: str,
+    output: Path,
+    setting: str,
     options: DataOptions,
-    session_gap: Annotated[
-        float | None,
-        typer.Option(help="rs: cut histories at longer pauses, in the unit of the time."),
-    ] = None,
-    repeats: Annotated[
-        str, typer.Option(help="rs: keep, merge_adjacent or keep_first clicks on one item.")
-    ] = "keep",
-    per_user: Annotated[int, typer.Option(help="rs: fewest clicks of a user (k-core).")] = 1,
-    per_item: Annotated[int, typer.Option(help="rs: fewest clicks on an item (k-core).")] = 1,
-    windows: Annotated[
-        str,
-        typer.Option(help="rs: also write OUTPUT/windows: sliding, chunks or leave_one_out."),
-    ] = "none",
-    size: Annotated[int, typer.Option(help="rs: the most clicks in a window.")] = 5,
-    min_size: Annotated[int | None, typer.Option(help="rs: the fewest clicks in a window.")] = None,
-    rows_at_once: Annotated[
-        int, typer.Option(help="rs: how many clicks to hold in memory at a time.")
-    ] = 2_000_000,
-    name: Annotated[str | None, typer.Option(help="What to call the set.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No guesses, no progress.")] = False,
+    session_gap: float | None = None,
+    repeats: str = "keep",
+    per_user: int = 1,
+    per_item: int = 1,
+    windows: str = "none",
+    size: int = 5,
+    min_size: int | None = None,
+    rows_at_once: int = 2_000_000,
+    name: str | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Read a file of your own, say what was guessed about it, and write it as a data folder.
 

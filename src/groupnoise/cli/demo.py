@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from groupnoise.cli.options import SETTINGS, Jobs, progress_bars
+from groupnoise.cli.options import SETTINGS, Jobs, option, progress_bars, takes
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -48,23 +46,19 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+@takes(
+    seeds=option("A range like 0:5 or a list like 1,4,9.", show_default=DEFAULT_SEEDS),
+    settings="Which of mil (bags), pll (candidate labels), rs (clicks).",
+    quick="Little data and one seed: does everything work?",
+    output=option("Folder to write report.html to.", "-o"),
+    json_path=option("Also write the rows of the table to this file.", "--json"),
+)
 def demo(
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="A range like 0:5 or a list like 1,4,9.", show_default=DEFAULT_SEEDS),
-    ] = None,
-    settings: Annotated[
-        str, typer.Option(help="Which of mil (bags), pll (candidate labels), rs (clicks).")
-    ] = "mil,pll,rs",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Little data and one seed: does everything work?")
-    ] = False,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to write report.html to.")
-    ] = Path("runs/demo"),
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Also write the rows of the table to this file.")
-    ] = None,
+    seeds: str | None = None,
+    settings: str = "mil,pll,rs",
+    quick: bool = False,
+    output: Path = Path("runs/demo"),
+    json_path: Path | None = None,
     jobs: Jobs = None,
 ) -> None:
     """Watch Max-Matching learn in all three settings, beside its ablations.

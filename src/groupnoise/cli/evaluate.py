@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,7 +15,9 @@ from groupnoise.cli.options import (
     DataOptions,
     ModelFolder,
     check_output,
+    option,
     reads_data,
+    takes,
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
@@ -40,43 +42,33 @@ MAX_CLASSES = 20
 
 
 @reads_data
+@takes(
+    on=option(
+        "Of the data that the model was trained on, score held-out groups or all.",
+        show_default="held-out",
+    ),
+    protocol=option(
+        "rs: what is asked for: last, leave_one_out, authors, time:0.9, "
+        "time:2016-05-31:successive, cold_users.",
+        show_default="that of fit, or last",
+    ),
+    at="rs: lengths of the list for HIT, NDCG and MRR, with commas.",
+    against="rs: another model, compared on the same targets, user by user.",
+    per_user="rs: write a row per target to this .parquet, .csv or .jsonl file.",
+    page="Also write an HTML page: figures, and risk-coverage curves (mil, pll).",
+    seed=option("Decides the sampled negatives and the intervals (rs).", min=0),
+)
 def evaluate(
     model: ModelFolder,
     data: DataName,
     options: DataOptions,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the data that the model was trained on, score held-out groups or all.",
-            show_default="held-out",
-        ),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="rs: what is asked for: last, leave_one_out, authors, time:0.9, "
-            "time:2016-05-31:successive, cold_users.",
-            show_default="that of fit, or last",
-        ),
-    ] = None,
-    at: Annotated[
-        str, typer.Option(help="rs: lengths of the list for HIT, NDCG and MRR, with commas.")
-    ] = DEFAULT_AT,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="rs: another model, compared on the same targets, user by user."),
-    ] = None,
-    per_user: Annotated[
-        Path | None,
-        typer.Option(help="rs: write a row per target to this .parquet, .csv or .jsonl file."),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="Also write an HTML page: figures, and risk-coverage curves (mil, pll)."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Decides the sampled negatives and the intervals (rs).")
-    ] = 0,
+    on: str | None = None,
+    protocol: str | None = None,
+    at: str = DEFAULT_AT,
+    against: Path | None = None,
+    per_user: Path | None = None,
+    page: Path | None = None,
+    seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model: on the data of its training only what was held out, on other data all.

@@ -8,104 +8,74 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, check_conflicts, reads_histories, say_aside
+from groupnoise.cli.options import (
+    DataOptions,
+    argument,
+    check_conflicts,
+    option,
+    reads_histories,
+    say_aside,
+    takes,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
 
 @reads_histories
+@takes(
+    model=argument("Model folder written by `groupnoise fit`; with --to also an artifact."),
+    place=argument(hidden=True, metavar="-o FOLDER"),
+    output=option(
+        "Artifact folder to write, or a registry to add a version to; needed.",
+        "-o",
+        show_default=False,
+    ),
+    registry="Make --output a registry: a folder of versions, see `groupnoise versions`.",
+    to="Write for another engine instead: parquet, qdrant, pgvector, onnx or mlflow.",
+    scope="With --to: ask by group, or by the last click alone.",
+    items="Table of titles and categories, in any form that `fit` reads.",
+    item="Column of item ids in --items; guessed if not given.",
+    title="Column of titles in --items; guessed if not given.",
+    category="Column of categories in --items, several joined by |; guessed.",
+    attribute="Another column of --items whose values filters may name, such as brand; may be "
+    "repeated.",
+    format="Format of --items, if the suffix does not say it.",
+    separator="What stands between cells of --items.",
+    header=option("Whether --items begins with column names.", "--header/--no-header"),
+    card="JSON file shown as the model card: name, data, metrics.",
+    histories="Clicks, in any form that `fit` reads, by which the artifact remembers its usual "
+    "scores: a service then shows how far they drift.",
+    evaluation="What `groupnoise evaluate --json` printed of this model, to be kept.",
+    index="Also build a faiss index: ivf or hnsw.",
+    least_recall="Refuse an index that finds less of the exact top 10.",
+    neighbours="Neighbours kept per item where a model is not made of vectors.",
+)
 def export(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            help="Model folder written by `groupnoise fit`; with --to also an artifact."
-        ),
-    ],
+    model: Path,
     options: DataOptions,
-    place: Annotated[str | None, typer.Argument(hidden=True, metavar="-o FOLDER")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Artifact folder to write, or a registry to add a version to; needed.",
-            show_default=False,
-        ),
-    ] = None,
-    registry: Annotated[
-        bool,
-        typer.Option(
-            "--registry",
-            help="Make --output a registry: a folder of versions, see `groupnoise versions`.",
-        ),
-    ] = False,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Write for another engine instead: parquet, qdrant, pgvector, onnx or mlflow."
-        ),
-    ] = None,
-    scope: Annotated[
-        str | None, typer.Option(help="With --to: ask by group, or by the last click alone.")
-    ] = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(help="Table of titles and categories, in any form that `fit` reads."),
-    ] = None,
-    item: Annotated[
-        str | None, typer.Option(help="Column of item ids in --items; guessed if not given.")
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Column of titles in --items; guessed if not given.")
-    ] = None,
-    category: Annotated[
-        str | None,
-        typer.Option(help="Column of categories in --items, several joined by |; guessed."),
-    ] = None,
-    attribute: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Another column of --items whose values filters may name, such as brand; may be "
-            "repeated."
-        ),
-    ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Format of --items, if the suffix does not say it.")
-    ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="What stands between cells of --items.")
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether --items begins with column names."),
-    ] = None,
-    card: Annotated[
-        Path | None, typer.Option(help="JSON file shown as the model card: name, data, metrics.")
-    ] = None,
-    histories: Annotated[
-        str | None,
-        typer.Option(
-            help="Clicks, in any form that `fit` reads, by which the artifact remembers its usual "
-            "scores: a service then shows how far they drift."
-        ),
-    ] = None,
-    evaluation: Annotated[
-        Path | None,
-        typer.Option(help="What `groupnoise evaluate --json` printed of this model, to be kept."),
-    ] = None,
-    index: Annotated[
-        str | None, typer.Option(help="Also build a faiss index: ivf or hnsw.")
-    ] = None,
-    least_recall: Annotated[
-        float, typer.Option(help="Refuse an index that finds less of the exact top 10.")
-    ] = 0.95,
-    neighbours: Annotated[
-        int, typer.Option(help="Neighbours kept per item where a model is not made of vectors.")
-    ] = 200,
+    place: str | None = None,
+    output: Path | None = None,
+    registry: bool = False,
+    to: str | None = None,
+    scope: str | None = None,
+    items: Path | None = None,
+    item: str | None = None,
+    title: str | None = None,
+    category: str | None = None,
+    attribute: list[str] | None = None,
+    format: str | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    card: Path | None = None,
+    histories: str | None = None,
+    evaluation: Path | None = None,
+    index: str | None = None,
+    least_recall: float = 0.95,
+    neighbours: int = 200,
 ) -> None:
     """Write a recall model as a folder that loads in an instant and never runs code.
 

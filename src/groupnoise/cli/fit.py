@@ -5,11 +5,20 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import DATA_HELP, DataOptions, Seed, check_conflicts, reads_data
+from groupnoise.cli.options import (
+    DATA_HELP,
+    DataOptions,
+    Seed,
+    argument,
+    check_conflicts,
+    option,
+    reads_data,
+    takes,
+)
 from groupnoise.cli.training import (
     cut_on_disk,
     explaining_lack_of_memory,
@@ -37,99 +46,61 @@ if TYPE_CHECKING:
 
 
 @reads_data
+@takes(
+    data=argument(DATA_HELP),
+    output=option("Model folder to write.", "-o"),
+    method="See `groupnoise methods`; auto compares with baselines on groups held out of "
+    "the training part and takes one that is ahead.",
+    param=option("A parameter, as name=value; repeat for more.", "-p"),
+    paper="Start from the paper's settings (max-matching).",
+    validation=option(
+        "Share of the groups kept out of training, for `evaluate`.",
+        show_default="0.1; with --from 0",
+    ),
+    learn_truth="mil, pll: column of right labels that are known, empty elsewhere; rows or "
+    "instances learn from them. (--truth is a column to evaluate by, never learned from.)",
+    protocol="rs: hold out as recommenders are judged, instead of --validation: "
+    "leave_one_out, time:0.9, cold_users, ...",
+    budget=option("Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
+    items="rs: table of what is known of items; places those nobody clicked.",
+    from_model=option("rs: go on from this model; DATA holds the clicks that are new.", "--from"),
+    old="With --from: the log that was learned before; worth giving.",
+    decay="With --from: multiplies the counts of earlier clicks.",
+    forget_items="With --from: file of item ids to drop, one in each line.",
+    quiet=option("No progress; what was decided in one line.", "-q"),
+    checkpoint="Save the training here while it runs; Ctrl-C and SIGTERM save too.",
+    checkpoint_every="How often: 30s, 5m, 1h or 200steps.",
+    resume="Go on from --checkpoint, if anything is saved there.",
+    out_of_core="Keep bags (mil) or windows (rs) in this folder, not in memory; made if needed.",
+    workers="Processes on this machine that share the training.",
+    max_restarts="Start the workers anew this often after one is lost.",
+    launcher="What starts the workers: torchrun, or ray on a Ray cluster.",
+)
 def fit(
-    data: Annotated[str, typer.Argument(help=DATA_HELP)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
+    data: str,
+    output: Path,
     options: DataOptions,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="See `groupnoise methods`; auto compares with baselines on groups held out of "
-            "the training part and takes one that is ahead."
-        ),
-    ] = "max-matching",
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", help="A parameter, as name=value; repeat for more."),
-    ] = None,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Start from the paper's settings (max-matching).")
-    ] = False,
-    validation: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the groups kept out of training, for `evaluate`.",
-            show_default="0.1; with --from 0",
-        ),
-    ] = None,
-    learn_truth: Annotated[
-        str | None,
-        typer.Option(
-            help="mil, pll: column of right labels that are known, empty elsewhere; rows or "
-            "instances learn from them. (--truth is a column to evaluate by, never learned from.)"
-        ),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="rs: hold out as recommenders are judged, instead of --validation: "
-            "leave_one_out, time:0.9, cold_users, ..."
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(help="Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
-    ] = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(help="rs: table of what is known of items; places those nobody clicked."),
-    ] = None,
-    from_model: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="rs: go on from this model; DATA holds the clicks that are new."
-        ),
-    ] = None,
-    old: Annotated[
-        str | None,
-        typer.Option(help="With --from: the log that was learned before; worth giving."),
-    ] = None,
-    decay: Annotated[
-        float, typer.Option(help="With --from: multiplies the counts of earlier clicks.")
-    ] = 1.0,
-    forget_items: Annotated[
-        Path | None,
-        typer.Option(help="With --from: file of item ids to drop, one in each line."),
-    ] = None,
+    method: str = "max-matching",
+    param: list[str] | None = None,
+    paper: bool = False,
+    validation: float | None = None,
+    learn_truth: str | None = None,
+    protocol: str | None = None,
+    budget: str | None = None,
+    items: Path | None = None,
+    from_model: Path | None = None,
+    old: str | None = None,
+    decay: float = 1.0,
+    forget_items: Path | None = None,
     seed: Seed = 0,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress; what was decided in one line.")
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Save the training here while it runs; Ctrl-C and SIGTERM save too."),
-    ] = None,
-    checkpoint_every: Annotated[
-        str, typer.Option(help="How often: 30s, 5m, 1h or 200steps.")
-    ] = "5m",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from --checkpoint, if anything is saved there.")
-    ] = False,
-    out_of_core: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep bags (mil) or windows (rs) in this folder, not in memory; made if needed."
-        ),
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Processes on this machine that share the training.")
-    ] = 1,
-    max_restarts: Annotated[
-        int, typer.Option(help="Start the workers anew this often after one is lost.")
-    ] = 0,
-    launcher: Annotated[
-        str, typer.Option(help="What starts the workers: torchrun, or ray on a Ray cluster.")
-    ] = "torchrun",
+    quiet: bool = False,
+    checkpoint: Path | None = None,
+    checkpoint_every: str = "5m",
+    resume: bool = False,
+    out_of_core: Path | None = None,
+    workers: int = 1,
+    max_restarts: int = 0,
+    launcher: str = "torchrun",
 ) -> None:
     """Train a method on data and save the model.
 

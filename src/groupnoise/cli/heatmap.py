@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,9 +12,12 @@ from groupnoise.cli.options import (
     DataOptions,
     ModelFolder,
     Quiet,
+    argument,
     check_output,
     counted_bars,
+    option,
     reads_data,
+    takes,
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
@@ -24,28 +27,26 @@ if TYPE_CHECKING:
 
 
 @reads_data
+@takes(
+    data=argument("Bags, as in `groupnoise fit`; labels or none."),
+    output=option("Page to write; .html is added to a name without suffix.", "-o"),
+    sources=option(
+        "Pictures or texts to lay the answers over, named as the bags.",
+        show_default="what `groupnoise embed` was given",
+    ),
+    downsample="Units of the coordinates per pixel of these pictures.",
+    max_bags="Bags in the page, mistakes first.",
+    gallery="Top and bottom objects of each class.",
+)
 def heatmap(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(help="Bags, as in `groupnoise fit`; labels or none.")],
+    data: str,
     options: DataOptions,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="Page to write; .html is added to a name without suffix."
-        ),
-    ] = Path("heatmap.html"),
-    sources: Annotated[
-        Path | None,
-        typer.Option(
-            help="Pictures or texts to lay the answers over, named as the bags.",
-            show_default="what `groupnoise embed` was given",
-        ),
-    ] = None,
-    downsample: Annotated[
-        float, typer.Option(help="Units of the coordinates per pixel of these pictures.")
-    ] = 1.0,
-    max_bags: Annotated[int, typer.Option(help="Bags in the page, mistakes first.")] = 200,
-    gallery: Annotated[int, typer.Option(help="Top and bottom objects of each class.")] = 10,
+    output: Path = Path("heatmap.html"),
+    sources: Path | None = None,
+    downsample: float = 1.0,
+    max_bags: int = 200,
+    gallery: int = 10,
 ) -> None:
     """Show which objects carried a label: over the picture, the grid, the text or the timeline.
 
@@ -112,15 +113,12 @@ def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[An
 
 
 @reads_data
-def select(
-    model: ModelFolder,
-    data: Annotated[str, typer.Argument(help="Bags, as in `groupnoise fit`; labels or none.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File: .csv, .jsonl, .parquet, .xlsx.")
-    ],
-    options: DataOptions,
-    top: Annotated[int, typer.Option(help="Objects per bag and label, the best first.")] = 1,
-) -> None:
+@takes(
+    data=argument("Bags, as in `groupnoise fit`; labels or none."),
+    output=option("File: .csv, .jsonl, .parquet, .xlsx.", "-o"),
+    top="Objects per bag and label, the best first.",
+)
+def select(model: ModelFolder, data: str, output: Path, options: DataOptions, top: int = 1) -> None:
     """Say which objects carry the labels of each bag, and with what responsibility.
 
     Where the data has no labels, bags are asked about what the model gives them. No object
@@ -151,43 +149,34 @@ def select(
     )
 
 
+@takes(
+    folder=argument("Pictures, texts or recordings, one per bag."),
+    output=argument("Folder of features to write."),
+    kind="pictures, texts or recordings, where FOLDER has several.",
+    size=option("Pixels of a tile or seconds of a segment.", show_default="64, or 1"),
+    stride=option("From one tile or segment to the next.", show_default="--size"),
+    background=option(
+        "Leave out tiles that vary less, or segments less loud, from 0 to 1.",
+        show_default="0.02, or 0.001",
+    ),
+    to="Form of the files: npz or h5.",
+    like="Cut and describe as this folder was, for its models.",
+    encoder="Describe tiles or sentences by a model on this disk: timm:NAME, "
+    "open_clip:NAME, sentence-transformers:FOLDER, or FILE.py:NAME, a torch module of "
+    "your own.",
+    weights="File of the encoder's weights: .safetensors, or tensors in .pt.",
+)
 def embed(
-    folder: Annotated[Path, typer.Argument(help="Pictures, texts or recordings, one per bag.")],
-    output: Annotated[Path, typer.Argument(help="Folder of features to write.")],
-    kind: Annotated[
-        str | None, typer.Option(help="pictures, texts or recordings, where FOLDER has several.")
-    ] = None,
-    size: Annotated[
-        float | None,
-        typer.Option(help="Pixels of a tile or seconds of a segment.", show_default="64, or 1"),
-    ] = None,
-    stride: Annotated[
-        float | None,
-        typer.Option(help="From one tile or segment to the next.", show_default="--size"),
-    ] = None,
-    background: Annotated[
-        float | None,
-        typer.Option(
-            help="Leave out tiles that vary less, or segments less loud, from 0 to 1.",
-            show_default="0.02, or 0.001",
-        ),
-    ] = None,
-    to: Annotated[str, typer.Option(help="Form of the files: npz or h5.")] = "npz",
-    like: Annotated[
-        Path | None, typer.Option(help="Cut and describe as this folder was, for its models.")
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Describe tiles or sentences by a model on this disk: timm:NAME, "
-            "open_clip:NAME, sentence-transformers:FOLDER, or FILE.py:NAME, a torch module of "
-            "your own."
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="File of the encoder's weights: .safetensors, or tensors in .pt."),
-    ] = None,
+    folder: Path,
+    output: Path,
+    kind: str | None = None,
+    size: float | None = None,
+    stride: float | None = None,
+    background: float | None = None,
+    to: str = "npz",
+    like: Path | None = None,
+    encoder: str | None = None,
+    weights: Path | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Cut files into objects and describe each; nothing is downloaded.

@@ -7,11 +7,11 @@ import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import AsJson, ModelFolder
+from groupnoise.cli.options import AsJson, ModelFolder, option, takes
 from groupnoise.core.words import counted
 
 if TYPE_CHECKING:
@@ -79,14 +79,11 @@ WORDS: dict[str, dict[Any, str]] = {
 """Parameter, value, and what that means."""
 
 
-def info(
-    model: ModelFolder,
-    show_all: Annotated[
-        bool,
-        typer.Option("--all", help="Also every parameter, and every setting that was tried."),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole manifest.")] = False,
-) -> None:
+@takes(
+    show_all=option("Also every parameter, and every setting that was tried.", "--all"),
+    as_json=option("Print the whole manifest.", "--json"),
+)
+def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> None:
     """Say what a model is, what it was trained on, and what fit decided; no weights are loaded."""
     from groupnoise.io.model_files import read_model_manifest
     from groupnoise.io.training_record import read_training_record

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,9 +17,11 @@ from groupnoise.cli.options import (
     DataName,
     DataOptions,
     check_output,
+    option,
     option_of,
     progress_bars,
     reads_data,
+    takes,
 )
 from groupnoise.exceptions import ParameterError
 
@@ -40,12 +42,10 @@ AUTO_METHOD = "auto"
 DEFAULT_SECONDS = 600.0
 
 
-def methods(
-    setting: Annotated[
-        str | None, typer.Option(help="Only methods of this setting: mil, pll or rs.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@takes(
+    setting="Only methods of this setting: mil, pll or rs.",
+)
+def methods(setting: str | None = None, as_json: AsJson = False) -> None:
     """List every method that `groupnoise fit` can train, with its parameters."""
     from groupnoise.cli.options import SETTINGS
     from groupnoise.core.checks import check_choice
@@ -199,31 +199,26 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
 
 
 @reads_data
+@takes(
+    methods=option("Names from `groupnoise methods`, with commas.", show_default="all"),
+    splits=option("Splits at most.", min=1, show_default="5; 1 with --protocol"),
+    protocol="rs: one division of the log instead of splits, each split being a further seed: "
+    "leave_one_out, authors, time:0.9, time:2016-05-31:successive, cold_users.",
+    share="Share of the groups held out of a split.",
+    budget="When no further fit begins: 90s, 10m, 2h, or none.",
+    seed=option("Decides splits and fits.", min=0),
+    page="Also write a page with a picture of the intervals.",
+)
 def compare(
     data: DataName,
     options: DataOptions,
-    methods: Annotated[
-        str | None,
-        typer.Option(help="Names from `groupnoise methods`, with commas.", show_default="all"),
-    ] = None,
-    splits: Annotated[
-        int | None, typer.Option(min=1, help="Splits at most.", show_default="5; 1 with --protocol")
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="rs: one division of the log instead of splits, each split being a further seed: "
-            "leave_one_out, authors, time:0.9, time:2016-05-31:successive, cold_users."
-        ),
-    ] = None,
-    share: Annotated[float, typer.Option(help="Share of the groups held out of a split.")] = 0.2,
-    budget: Annotated[
-        str, typer.Option(help="When no further fit begins: 90s, 10m, 2h, or none.")
-    ] = "10m",
-    seed: Annotated[int, typer.Option(min=0, help="Decides splits and fits.")] = 0,
-    page: Annotated[
-        Path | None, typer.Option(help="Also write a page with a picture of the intervals.")
-    ] = None,
+    methods: str | None = None,
+    splits: int | None = None,
+    protocol: str | None = None,
+    share: float = 0.2,
+    budget: str = "10m",
+    seed: int = 0,
+    page: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare all methods on your data: means, intervals, and whether one is ahead beyond chance.

@@ -54,6 +54,48 @@ say_aside = functools.partial(typer.echo, err=True)
 """Says what was guessed, beside the answers: on the error stream."""
 
 
+Parameter = Callable[[str, bool], Any]
+"""Makes what typer reads of a parameter, from its name and whether it is False if not typed."""
+
+
+def argument(help: str | None = None, **more: Any) -> Parameter:
+    """Return what is typed without a name."""
+    return lambda name, is_switch: typer.Argument(help=help, **more)
+
+
+def option(help: str, *words: str, **more: Any) -> Parameter:
+    """Return an option; of `words`, short ones stand beside its name and long ones instead."""
+
+    def make(name: str, is_switch: bool) -> Any:
+        is_named = any(word.startswith("--") for word in words)
+        own = [f"--{name.replace('_', '-')}"] if (words or is_switch) and not is_named else []
+        return typer.Option(*own, *words, help=help, **more)
+
+    return make
+
+
+def takes(**said: str | Parameter) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Say of each parameter of a command what it is; of most options that is their help alone."""
+
+    def describe(command: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(command, eval_str=True)
+        found = dict(signature.parameters)
+        for name, about in said.items():
+            make = option(about) if isinstance(about, str) else about
+            told = make(name, found[name].default is False)
+            found[name] = found[name].replace(annotation=Annotated[found[name].annotation, told])
+        _set_parameters(command, list(found.values()))
+        return command
+
+    return describe
+
+
+def _set_parameters(command: Any, parameters: list[inspect.Parameter]) -> None:
+    """Show a command with these parameters to typer, which reads both."""
+    command.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
 def _option(kind: Any, help: str, *words: str, panel: str = PANEL) -> Any:
     return Annotated[kind, typer.Option(*words, help=help, rich_help_panel=panel)]
 
@@ -215,8 +257,7 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
         inspect.Parameter(name, only_by_name, default=None, annotation=kind)
         for name, kind in shared.items()
     ]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    _set_parameters(run, parameters)
     return run
 
 

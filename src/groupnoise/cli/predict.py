@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,8 +13,11 @@ from groupnoise.cli.options import (
     DataName,
     DataOptions,
     ModelFolder,
+    argument,
     check_output,
+    option,
     reads_data,
+    takes,
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
@@ -25,34 +28,24 @@ if TYPE_CHECKING:
 
 
 @reads_data
+@takes(
+    output=option("File: .csv, .jsonl, .parquet, .xlsx; with --to, a folder.", "-o"),
+    keep="Column of DATA to write beside the answers, or a pattern; repeat.",
+    bags="mil: a row per bag: its labels, and how likely each one is.",
+    to="mil: write a file per bag with coordinates: csv, h5 or geojson.",
+    top="rs: how many items to recommend.",
+    exclude_seen="rs: leave out the items of the history itself.",
+)
 def predict(
     model: ModelFolder,
     data: DataName,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File: .csv, .jsonl, .parquet, .xlsx; with --to, a folder.",
-        ),
-    ],
+    output: Path,
     options: DataOptions,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of DATA to write beside the answers, or a pattern; repeat."),
-    ] = None,
-    bags: Annotated[
-        bool,
-        typer.Option("--bags", help="mil: a row per bag: its labels, and how likely each one is."),
-    ] = False,
-    to: Annotated[
-        str | None,
-        typer.Option(help="mil: write a file per bag with coordinates: csv, h5 or geojson."),
-    ] = None,
-    top: Annotated[int, typer.Option(help="rs: how many items to recommend.")] = 10,
-    exclude_seen: Annotated[
-        bool, typer.Option(help="rs: leave out the items of the history itself.")
-    ] = True,
+    keep: list[str] | None = None,
+    bags: bool = False,
+    to: str | None = None,
+    top: int = 10,
+    exclude_seen: bool = True,
 ) -> None:
     """Answer about single objects: a label per instance or row, the next items per history.
 
@@ -176,14 +169,11 @@ def _beside(
 
 
 @reads_data
-def calibrate(
-    model: ModelFolder,
-    data: Annotated[
-        str, typer.Argument(help="Labelled data: that of the training, or other of its kind.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
-    options: DataOptions,
-) -> None:
+@takes(
+    data=argument("Labelled data: that of the training, or other of its kind."),
+    output=option("Model folder to write.", "-o"),
+)
+def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions) -> None:
     """Make probabilities honest with groups that the model has not seen.
 
     Of the data of its training what was held out, of other data all. Where --truth names a column

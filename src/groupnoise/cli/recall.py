@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,11 +14,14 @@ from groupnoise.cli.options import (
     AsJson,
     DataOptions,
     Quiet,
+    argument,
     check_output,
+    option,
     progress_bars,
     reads_clicks,
     reads_histories,
     say_aside,
+    takes,
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
@@ -29,74 +32,48 @@ if TYPE_CHECKING:
 
 
 @reads_clicks
+@takes(
+    artifact=argument("Folder written by `groupnoise export`."),
+    histories="Click histories, in any form that `fit` reads: a log of clicks, or one list of "
+    "items per row.",
+    output=option("Where to write: .parquet, .csv or .jsonl.", "-o"),
+    top="Items per history; with --interests, per interest.",
+    scope="Score by the latest clicks (group) or by the last alone (last); by default as "
+    "the model was trained.",
+    exclude_seen="Leave out the items of the history itself.",
+    category="Recall only from this category; may be repeated.",
+    per_category="At most this many items of one category.",
+    filter="Attributes an item must have, as JSON: "
+    '{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}.',
+    allow="Recall only ids of this text file, one per line; may be repeated.",
+    deny="Recall no id of this text file, one per line; may be repeated.",
+    max_per="Cap for an attribute, such as brand=2; may be repeated.",
+    diversity="From 0 to 1: how much unlikeness counts beside the score.",
+    min_score="Leave out matching scores below this.",
+    interests="Answer for up to so many interests of each history, --top items for each, and "
+    "name the click that stands for it.",
+    resume="Go on with a stopped run.",
+    threads="Blocks answered at a time; one per core by default.",
+)
 def recall(
-    artifact: Annotated[Path, typer.Argument(help="Folder written by `groupnoise export`.")],
-    histories: Annotated[
-        str,
-        typer.Option(
-            help="Click histories, in any form that `fit` reads: a log of clicks, or one list of "
-            "items per row."
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write: .parquet, .csv or .jsonl.")
-    ],
+    artifact: Path,
+    histories: str,
+    output: Path,
     options: DataOptions,
-    top: Annotated[
-        int, typer.Option(help="Items per history; with --interests, per interest.")
-    ] = 100,
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            help="Score by the latest clicks (group) or by the last alone (last); by default as "
-            "the model was trained."
-        ),
-    ] = None,
-    exclude_seen: Annotated[
-        bool, typer.Option(help="Leave out the items of the history itself.")
-    ] = True,
-    category: Annotated[
-        list[str] | None, typer.Option(help="Recall only from this category; may be repeated.")
-    ] = None,
-    per_category: Annotated[
-        int | None, typer.Option(help="At most this many items of one category.")
-    ] = None,
-    filter: Annotated[
-        str | None,
-        typer.Option(
-            help="Attributes an item must have, as JSON: "
-            '{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}.'
-        ),
-    ] = None,
-    allow: Annotated[
-        list[Path] | None,
-        typer.Option(help="Recall only ids of this text file, one per line; may be repeated."),
-    ] = None,
-    deny: Annotated[
-        list[Path] | None,
-        typer.Option(help="Recall no id of this text file, one per line; may be repeated."),
-    ] = None,
-    max_per: Annotated[
-        list[str] | None,
-        typer.Option(help="Cap for an attribute, such as brand=2; may be repeated."),
-    ] = None,
-    diversity: Annotated[
-        float, typer.Option(help="From 0 to 1: how much unlikeness counts beside the score.")
-    ] = 0.0,
-    min_score: Annotated[
-        float | None, typer.Option(help="Leave out matching scores below this.")
-    ] = None,
-    interests: Annotated[
-        int | None,
-        typer.Option(
-            help="Answer for up to so many interests of each history, --top items for each, and "
-            "name the click that stands for it."
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
-    threads: Annotated[
-        int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
-    ] = None,
+    top: int = 100,
+    scope: str | None = None,
+    exclude_seen: bool = True,
+    category: list[str] | None = None,
+    per_category: int | None = None,
+    filter: str | None = None,
+    allow: list[Path] | None = None,
+    deny: list[Path] | None = None,
+    max_per: list[str] | None = None,
+    diversity: float = 0.0,
+    min_score: float | None = None,
+    interests: int | None = None,
+    resume: bool = False,
+    threads: int | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
@@ -177,42 +154,34 @@ def _caps(given: Iterable[str]) -> dict[str, int]:
 
 
 @reads_histories
+@takes(
+    log=argument(
+        "Impressions: one row per item shown, or the folder of `groupnoise serve --feedback`."
+    ),
+    model="Folder written by `fit`: what would it earn? May be repeated.",
+    histories="Clicks before the impressions, in any form that `fit` reads.",
+    target="Column with the chance that another policy gives each row.",
+    user="Column of who was shown something.",
+    item="Column of the item shown.",
+    propensity="Column of the chance that the item had to be shown there.",
+    clicked="Column that says 1 where it was clicked.",
+    top=option("A model shows one of its best so many, drawn evenly.", min=1),
+    clip="The largest weight of a row: less variance, more bias.",
+    seed=option("Decides the intervals.", min=0),
+)
 def replay(
-    log: Annotated[
-        str,
-        typer.Argument(
-            help="Impressions: one row per item shown, or the folder of `groupnoise serve "
-            "--feedback`."
-        ),
-    ],
+    log: str,
     options: DataOptions,
-    model: Annotated[
-        list[Path] | None,
-        typer.Option(help="Folder written by `fit`: what would it earn? May be repeated."),
-    ] = None,
-    histories: Annotated[
-        str | None,
-        typer.Option(help="Clicks before the impressions, in any form that `fit` reads."),
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="Column with the chance that another policy gives each row."),
-    ] = None,
-    user: Annotated[str | None, typer.Option(help="Column of who was shown something.")] = None,
-    item: Annotated[str | None, typer.Option(help="Column of the item shown.")] = None,
-    propensity: Annotated[
-        str | None, typer.Option(help="Column of the chance that the item had to be shown there.")
-    ] = None,
-    clicked: Annotated[
-        str | None, typer.Option(help="Column that says 1 where it was clicked.")
-    ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, help="A model shows one of its best so many, drawn evenly.")
-    ] = 10,
-    clip: Annotated[
-        float | None, typer.Option(help="The largest weight of a row: less variance, more bias.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the intervals.")] = 0,
+    model: list[Path] | None = None,
+    histories: str | None = None,
+    target: list[str] | None = None,
+    user: str | None = None,
+    item: str | None = None,
+    propensity: str | None = None,
+    clicked: str | None = None,
+    top: int = 10,
+    clip: float | None = None,
+    seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
     """Estimate what recommenders would earn from impressions that another one made.

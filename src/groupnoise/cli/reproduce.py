@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
-from groupnoise.cli.options import Jobs, progress_bars
+from groupnoise.cli.options import Jobs, argument, option, progress_bars, takes
 from groupnoise.cli.reproduce_measures import MEASURES, Request, run_and_report as run_measure
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, ParameterError
@@ -66,63 +66,47 @@ def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResu
         yield on_job
 
 
-def reproduce(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
-            "recall, unseen, demo, all, or a recipe of your own (a TOML file)."
-        ),
-    ],
-    trials: Annotated[
-        int | None,
-        typer.Option(help="How many trials, with seeds from 0.", show_default="the recipe's"),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="A range like 20:30 or a list like 1,4,9, instead of --trials."),
-    ] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these rows, joined by commas.")] = None,
-    datasets: Annotated[
-        str | None, typer.Option(help="Only these data sets, joined by commas.")
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="unseen: design or check. recall: leave_one_out, time:0.9 and others, with "
-            "commas. Click logs: authors, paper or leave_one_out. Others: "
-            "a split like 8:1:1. "
-            "Candidate labels also: oracle, covering_rate or approximated_accuracy."
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One setting, few epochs: does everything run?")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Take trials that this very code has finished.")
-    ] = False,
-    check: Annotated[
-        int | None, typer.Option(min=1, help="Run so many of the kept trials again, and compare.")
-    ] = None,
-    kept: Annotated[
-        Path | None,
-        typer.Option(
-            help="Result file whose trials --check repeats, such as "
-            "benchmarks/results/reproduce_pll.json.",
-            show_default="trials of this folder of reports",
-        ),
-    ] = None,
-    jobs: Jobs = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the reports.")] = Path(
-        "runs"
+@takes(
+    name=argument(
+        "sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
+        "recall, unseen, demo, all, or a recipe of your own (a TOML file)."
     ),
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write the rows of all tables to this file.")
-    ] = None,
-    recipes: Annotated[
-        Path | None, typer.Option(help="Folder of recipes.", show_default="those of the package")
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Searched first for data sets.")] = None,
+    trials=option("How many trials, with seeds from 0.", show_default="the recipe's"),
+    seeds="A range like 20:30 or a list like 1,4,9, instead of --trials.",
+    methods="Only these rows, joined by commas.",
+    datasets="Only these data sets, joined by commas.",
+    protocol="unseen: design or check. recall: leave_one_out, time:0.9 and others, with "
+    "commas. Click logs: authors, paper or leave_one_out. Others: "
+    "a split like 8:1:1. "
+    "Candidate labels also: oracle, covering_rate or approximated_accuracy.",
+    quick="One setting, few epochs: does everything run?",
+    resume="Take trials that this very code has finished.",
+    check=option("Run so many of the kept trials again, and compare.", min=1),
+    kept=option(
+        "Result file whose trials --check repeats, such as benchmarks/results/reproduce_pll.json.",
+        show_default="trials of this folder of reports",
+    ),
+    output=option("Folder of the reports.", "-o"),
+    json_path=option("Write the rows of all tables to this file.", "--json"),
+    recipes=option("Folder of recipes.", show_default="those of the package"),
+    data_dir="Searched first for data sets.",
+)
+def reproduce(
+    name: str,
+    trials: int | None = None,
+    seeds: str | None = None,
+    methods: str | None = None,
+    datasets: str | None = None,
+    protocol: str | None = None,
+    quick: bool = False,
+    resume: bool = False,
+    check: int | None = None,
+    kept: Path | None = None,
+    jobs: Jobs = None,
+    output: Path = Path("runs"),
+    json_path: Path | None = None,
+    recipes: Path | None = None,
+    data_dir: Path | None = None,
 ) -> None:
     """Run an experiment of the paper with all baselines, reported beside the printed figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json

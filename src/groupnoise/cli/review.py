@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,9 +17,12 @@ from groupnoise.cli.options import (
     Quiet,
     Seed,
     Token,
+    argument,
     check_output,
     counted_bars,
+    option,
     reads_votes,
+    takes,
 )
 from groupnoise.core.words import counted
 
@@ -31,27 +34,23 @@ if TYPE_CHECKING:
 
 
 @reads_votes
+@takes(
+    data=argument("As in `groupnoise resolve`, or bags."),
+    setting="mil: ask which object of a bag carries its label; --label, --labels and "
+    "--features are then those of `groupnoise fit`.",
+    group="mil: column of bag ids.",
+    images="Columns of picture paths, beside the data; found by suffix.",
+    budget="mil: time that each of five models may search for parameters.",
+    answers="File that keeps the answers; by default DATA.answers.jsonl here.",
+)
 def review(
-    data: Annotated[str, typer.Argument(help="As in `groupnoise resolve`, or bags.")],
+    data: str,
     options: DataOptions,
-    setting: Annotated[
-        str | None,
-        typer.Option(
-            help="mil: ask which object of a bag carries its label; --label, --labels and "
-            "--features are then those of `groupnoise fit`."
-        ),
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="mil: column of bag ids.")] = None,
-    images: Annotated[
-        str | None, typer.Option(help="Columns of picture paths, beside the data; found by suffix.")
-    ] = None,
-    budget: Annotated[
-        str, typer.Option(help="mil: time that each of five models may search for parameters.")
-    ] = "5s",
-    answers: Annotated[
-        Path | None,
-        typer.Option(help="File that keeps the answers; by default DATA.answers.jsonl here."),
-    ] = None,
+    setting: str | None = None,
+    group: str | None = None,
+    images: str | None = None,
+    budget: str = "5s",
+    answers: Path | None = None,
     host: Host = "127.0.0.1",
     port: Port = 8001,
     token: Token = None,
@@ -161,28 +160,27 @@ def _about_bags(
 
 
 @reads_votes
+@takes(
+    data=argument("Table, or JSON of Label Studio or Argilla."),
+    output=option("Write .csv, .jsonl, .parquet or .xlsx.", "-o"),
+    sort="Rows to look at first come first.",
+    reliability="Write each annotator's confusion with intervals here, as JSON.",
+    folds="Parts, each answered by the others.",
+    rounds="Times votes and features judge each other; 2, and 3 of candidates.",
+    members="Networks averaged per fold (candidates).",
+    checkpoint="Folder for finished trainings; the same command resumes from there.",
+)
 def resolve(
-    data: Annotated[str, typer.Argument(help="Table, or JSON of Label Studio or Argilla.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write .csv, .jsonl, .parquet or .xlsx.")
-    ],
+    data: str,
+    output: Path,
     options: DataOptions,
-    sort: Annotated[bool, typer.Option("--sort", help="Rows to look at first come first.")] = False,
-    reliability: Annotated[
-        Path | None,
-        typer.Option(help="Write each annotator's confusion with intervals here, as JSON."),
-    ] = None,
-    folds: Annotated[int, typer.Option(help="Parts, each answered by the others.")] = 5,
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="Times votes and features judge each other; 2, and 3 of candidates."),
-    ] = None,
-    members: Annotated[int, typer.Option(help="Networks averaged per fold (candidates).")] = 1,
+    sort: bool = False,
+    reliability: Path | None = None,
+    folds: int = 5,
+    rounds: int | None = None,
+    members: int = 1,
     seed: Seed = 0,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Folder for finished trainings; the same command resumes from there."),
-    ] = None,
+    checkpoint: Path | None = None,
     quiet: Quiet = False,
 ) -> None:
     """Give every row one label with a probability, and say which rows to look at first.

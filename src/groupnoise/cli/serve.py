@@ -8,11 +8,11 @@ import tempfile
 from datetime import date
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import Host, Port, Token
+from groupnoise.cli.options import Host, Port, Token, argument, takes
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -96,59 +96,51 @@ def _example(shop: ClickDataset) -> list[Any]:
     return []
 
 
+@takes(
+    artifact=argument(
+        "Folder written by `groupnoise export`; of a registry the promoted version, "
+        "followed when another is promoted."
+    ),
+    compare="A second artifact, shown beside the first.",
+    canary="A version of the registry for a share of the users: VERSION=5%.",
+    feedback="Folder to keep impressions and clicks in that clients tell of.",
+    demo="Train on the simulated shop and serve that.",
+    least_recall="Refuse an artifact whose faiss index finds less than this.",
+    lists="Folder of named lists, NAME.txt with one id per line each.",
+    processes="Processes that answer; they share the memory of the artifact.",
+    max_seconds="Longest a request may take.",
+    max_concurrency="Most requests at a time.",
+    max_histories="Most histories in a request.",
+    max_history_length="Most clicks in a history.",
+    max_top="Most items per history.",
+    max_explain="Most clicks times items in an explained answer.",
+    max_body_bytes="Largest request body.",
+    max_feedback_rows="Most rows of feedback in a second.",
+    max_feedback_bytes="Largest file of feedback; then another is begun.",
+    max_feedback_files="Most files of feedback; the oldest are deleted.",
+)
 def serve(
-    artifact: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Folder written by `groupnoise export`; of a registry the promoted version, "
-            "followed when another is promoted."
-        ),
-    ] = None,
-    compare: Annotated[
-        Path | None, typer.Option(help="A second artifact, shown beside the first.")
-    ] = None,
-    canary: Annotated[
-        str | None,
-        typer.Option(help="A version of the registry for a share of the users: VERSION=5%."),
-    ] = None,
-    feedback: Annotated[
-        Path | None,
-        typer.Option(help="Folder to keep impressions and clicks in that clients tell of."),
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Train on the simulated shop and serve that.")
-    ] = False,
+    artifact: Path | None = None,
+    compare: Path | None = None,
+    canary: str | None = None,
+    feedback: Path | None = None,
+    demo: bool = False,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token: Token = None,
-    least_recall: Annotated[
-        float, typer.Option(help="Refuse an artifact whose faiss index finds less than this.")
-    ] = 0.0,
-    lists: Annotated[
-        Path | None,
-        typer.Option(help="Folder of named lists, NAME.txt with one id per line each."),
-    ] = None,
-    processes: Annotated[
-        int, typer.Option(help="Processes that answer; they share the memory of the artifact.")
-    ] = 1,
-    max_seconds: Annotated[float, typer.Option(help="Longest a request may take.")] = 10.0,
-    max_concurrency: Annotated[int, typer.Option(help="Most requests at a time.")] = 1024,
-    max_histories: Annotated[int, typer.Option(help="Most histories in a request.")] = 256,
-    max_history_length: Annotated[int, typer.Option(help="Most clicks in a history.")] = 200,
-    max_top: Annotated[int, typer.Option(help="Most items per history.")] = 500,
-    max_explain: Annotated[
-        int, typer.Option(help="Most clicks times items in an explained answer.")
-    ] = 1_000_000,
-    max_body_bytes: Annotated[int, typer.Option(help="Largest request body.")] = 1_000_000,
-    max_feedback_rows: Annotated[
-        int, typer.Option(help="Most rows of feedback in a second.")
-    ] = 5000,
-    max_feedback_bytes: Annotated[
-        int, typer.Option(help="Largest file of feedback; then another is begun.")
-    ] = 64_000_000,
-    max_feedback_files: Annotated[
-        int, typer.Option(help="Most files of feedback; the oldest are deleted.")
-    ] = 16,
+    least_recall: float = 0.0,
+    lists: Path | None = None,
+    processes: int = 1,
+    max_seconds: float = 10.0,
+    max_concurrency: int = 1024,
+    max_histories: int = 256,
+    max_history_length: int = 200,
+    max_top: int = 500,
+    max_explain: int = 1_000_000,
+    max_body_bytes: int = 1_000_000,
+    max_feedback_rows: int = 5000,
+    max_feedback_bytes: int = 64_000_000,
+    max_feedback_files: int = 16,
 ) -> None:
     """Serve a recall model; reload it with SIGHUP or POST /v1/model/reload."""
     from groupnoise.core.checks import require
