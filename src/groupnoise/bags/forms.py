@@ -29,7 +29,20 @@ NEGATIVE_NAMES = {
     "negativo": "positivo",
     "négatif": "positif",
     "nein": "ja",
+    "nee": "ja",
+    "nej": "ja",
+    "nei": "ja",
     "non": "oui",
+    "não": "sim",
+    "nao": "sim",
+    "nie": "tak",
+    "ne": "ano",
+    "hayır": "evet",
+    "нет": "да",
+    "否": "是",
+    "いいえ": "はい",
+    "pass": "fail",
+    "passed": "failed",
     "control": "case",
     "normal": "abnormal",
     "benign": "malignant",
@@ -40,15 +53,29 @@ NEGATIVE_NAMES = {
     "non-musk": "musk",
 }
 """Negative labels, each with the label beside which it is known as one."""
-NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control")
+NOTHING = (
+    *("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control"),
+    *("hintergrund", "keine", "nichts", "kontrolle", "arrière-plan", "aucun", "aucune"),
+    *("fondo", "ninguno", "ninguna", "sfondo", "nessuno", "nessuna", "nenhum", "nenhuma"),
+    *("achtergrond", "geen"),
+)
 """Labels that are negative beside any others."""
 NOTHING_OF_TWO = (
     *("healthy", "absent", "benign", "inactive", "unaffected", "false"),
-    *("gesund", "unauffällig", "in ordnung", "negativ", "nein"),
+    *("gesund", "unauffällig", "in ordnung", "negativ", "nein", "unbeschädigt"),
     *("ok", "okay", "io", "i.o.", "i. o.", "gut", "clean", "intact", "intakt", "fehlerfrei"),
-    *("sain", "saine", "sano", "sana"),
+    *("uninfected", "undamaged", "sain", "saine", "sano", "sana", "normale", "négatif", "négative"),
+    *("negativo", "negativa", "não", "nao", "saudável", "sadio", "sadia"),
+    *("negatief", "gezond", "normaal", "nee", "frisk", "zdrowy", "zdrowa"),
 )
 """Labels that are negative beside exactly one other, whatever that is called."""
+SOUND = (
+    *("conform", "conforming", "compliant", "pass", "passed", "acceptable", "accepted", "safe"),
+    *("valid", "konform", "bestanden", "akzeptabel", "zulässig", "gültig", "sicher"),
+    *("conforme", "acceptable", "apte", "apto", "apta", "aceptable", "idoneo", "idonea"),
+    *("accettabile", "aceitável"),
+)
+"""Labels that are negative beside their own negation, which is what is looked for."""
 PRAISE = frozenset({
     "good", "great", "excellent", "perfect", "better", "best", "super", "gut", "sehr gut", "besser",
     "befriedigend", "bien", "bueno", "buono", "bon",
@@ -56,7 +83,8 @@ PRAISE = frozenset({
 """Beside these `ok` and the like are grades, and tell nothing of single instances."""
 NEGATIONS = (
     *("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no "),
-    *("nicht ", "nicht-", "kein ", "keine "),
+    *("nicht ", "nicht-", "kein ", "keine ", "ohne ", "without ", "pas ", "pas de ", "sans "),
+    *("sin ", "senza ", "não ", "nao ", "sem ", "niet ", "niet-", "geen ", "zonder "),
 )
 """What negates the other of two labels: "non-smoker" beside "smoker"."""
 
@@ -206,10 +234,16 @@ def negative_column(
 
 
 def _negates(word: str, other: str) -> bool:
-    """Tell whether a label is negative beside one other label."""
+    """Tell whether a label is negative beside one other label.
+
+    What negates `ok` or `conforme` is no lack of something: it is the fault that is looked for.
+    """
+    well = {*NOTHING, *NOTHING_OF_TWO, *PRAISE, *SOUND}
     if word in NOTHING_OF_TWO:
         return other not in NOTHING and other not in NOTHING_OF_TWO and other not in PRAISE
-    return any(word == each + other for each in NEGATIONS)
+    if word in well:
+        return any(other == each + word for each in NEGATIONS)
+    return other not in well and any(word == each + other for each in NEGATIONS)
 
 
 def _check_alone(labels: BoolArray, column: int, classes: NDArray[Any]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.bags.forms import negative_column
+from groupnoise.bags.forms import NOTHING, NOTHING_OF_TWO, negative_column
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, quoted
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.label_spellings import labels_to_look_at
 from groupnoise.io.memberships import NO_LABEL, read_truth
@@ -19,8 +19,9 @@ from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 ZERO, ONE = {"0", "0.0", "false"}, {"1", "1.0", "true"}
-NEGATIVE_TRUTH = (*NO_LABEL, "negative", "neg", "no")
-"""Words, in lower case, for an instance of the negative class, whatever that is called."""
+NEGATIVE_TRUTH = (*NO_LABEL, *NOTHING, *NOTHING_OF_TWO)
+"""Words, in lower case, for an instance of the negative class, whatever that is called, or of no
+class where there is none."""
 GAPS = ("", "-1")
 
 
@@ -102,15 +103,18 @@ def read_bag_truth(
     padded = np.pad(labels, ((0, 0), (0, len(names) - labels.shape[1])))
     negative = known.negative if known.negative in names else negative_name(names, padded)
     text = table.frame[column].cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
-    called: dict[str, str] = {}
+    called: dict[str, str | None] = dict.fromkeys(NEGATIVE_TRUTH, negative)
     if negative is not None:
-        called = dict.fromkeys(NEGATIVE_TRUTH, negative)
         if len(names) == 2 and text.is_in(ZERO | ONE).any() and not text.is_in(names).any():
             yes = names[1 - names.index(negative)]
             called |= dict.fromkeys(ZERO, negative) | dict.fromkeys(ONE, yes)
             report(f"column {column!r} holds 0 and 1: 0 is read as {negative!r}, 1 as {yes!r}")
     truth = read_truth(table, column, names, called)
-    if negative is not None:
+    if negative is None:
+        words = {*NOTHING, *NOTHING_OF_TWO} - {*NO_LABEL, *(name.lower() for name in names)}
+        if said := sorted(words.intersection(text)):
+            report(f"took {quoted(said)} in column {column!r} as background")
+    else:
         place = names.index(negative)
         gaps = (truth < 0) & text.is_in(GAPS).to_numpy()
         if gaps.any() and not (truth == place).any() and _carried(truth, padded, bag_of_row, place):

@@ -31,7 +31,14 @@ from groupnoise.io.tables import Table
 
 _IN_BRACKETS = r"(?s)^\s*(\[.*\]|\{.*\}|\(.*\))\s*$"
 LABEL_SEPARATORS = (";", "|", ",", " ")
-NO_LABEL = ("none", "nothing", "background", "no label", "(none)", "(background)")
+NO_LABEL = (
+    *("none", "nothing", "background", "no label", "(none)", "(background)"),
+    *("hintergrund", "nichts", "keine", "keiner", "keines", "kein label", "ohne"),
+    *("arrière-plan", "arrière plan", "fond", "aucun", "aucune", "rien"),
+    *("fondo", "ninguno", "ninguna", "nada", "sfondo", "nessuno", "nessuna", "niente"),
+    *("nenhum", "nenhuma", "plano de fundo", "achtergrond", "geen", "niets", "bakgrund", "ingen"),
+    *("tło", "brak", "фон", "нет", "背景", "なし", "无"),
+)
 """Words, in lower case, for a row or an object that has none of the labels."""
 _NO_CLASS = ("", "-1", "unknown", *NO_LABEL)
 MAX_GRADES = 10
@@ -169,12 +176,12 @@ def read_truth(
     table: Table,
     column: str,
     class_names: Sequence[str],
-    called: Mapping[str, str] | None = None,
+    called: Mapping[str, str | None] | None = None,
 ) -> IntArray:
     """Return the class of each row, -1 where the cell is empty or says that there is none.
 
     Positions in `class_names`. `called`: the class that a cell in lower case stands for, where it
-    is not the name of one.
+    is not the name of one, or None for no class.
     """
     cells = table.frame[column]
     if cells.dtype.is_float():
@@ -182,9 +189,14 @@ def read_truth(
     text = cells.cast(pl.String).fill_null("").str.strip_chars()
     truth: IntArray = number_cells(text, pl.Series(list(class_names), dtype=pl.String)).copy()
     lower = text.str.to_lowercase()
-    for word, name in (called or {}).items():
-        truth[(truth < 0) & (lower == word).to_numpy()] = list(class_names).index(name)
-    is_foreign = (truth < 0) & ~lower.is_in(_NO_CLASS).to_numpy()
+    called = {**dict.fromkeys(_NO_CLASS), **(called or {})}
+    own = {name.lower() for name in class_names}  # a label in other capitals is a label
+    is_foreign = truth < 0
+    for word in set(lower.unique()).intersection(called) - own:
+        here = is_foreign & (lower == word).to_numpy()
+        is_foreign &= ~here
+        if (name := called[word]) is not None:
+            truth[here] = list(class_names).index(name)
     for word in text.filter(pl.Series(is_foreign)).unique():
         known = as_known(word, class_names)
         if known is None or known in class_names:

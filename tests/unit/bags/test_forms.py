@@ -150,6 +150,16 @@ def test_a_bag_label_outside_the_classes_is_named():
         (["healthy", "fox", "owl"], None),
         (["none", "fox", "owl"], "none"),
         (["north", "rth"], None),
+        (["não", "sim"], "não"),
+        (["fail", "pass"], "pass"),
+        (["défaut", "sans défaut"], "sans défaut"),
+        (["Hintergrund", "Fuchs", "Eule"], "Hintergrund"),
+        (["NOT OK", "OK"], "OK"),
+        (["conforme", "non conforme"], "conforme"),
+        (["bestanden", "nicht bestanden"], "bestanden"),
+        (["normal", "not normal"], "normal"),
+        (["good", "not good"], "good"),
+        (["conforme", "azul"], None),
     ],
 )
 def test_negative_labels_are_recognised_beside_others_and_said_aloud(names, negative):

@@ -58,6 +58,22 @@ def test_a_truth_of_zeros_and_ones_is_refused_where_no_label_is_negative(tmp_pat
         read_bags(path)
 
 
+@pytest.mark.parametrize("word", ["Hintergrund", "aucun", "fondo", "nessuno", "i.O.", "normal"])
+def test_words_for_background_are_no_class_of_the_truth(tmp_path, word):
+    told = []
+    path = write(tmp_path / "b.csv", f"bag,f1,label,truth\na,1,Riss,RISS\na,2,Riss,{word}\nb,3,Rost,Rost\n")
+    bags = read_bags(path, report=told.append)
+    assert bags.instance_labels.tolist() == [0, -1, 1]
+    is_said = "took 'i.o.' in column 'truth' as background" in told
+    assert is_said == (word == "i.O.")
+
+
+def test_words_for_background_are_the_negative_label_where_there_is_one(tmp_path):
+    rows = "bag,f1,label,truth\na,1,krank,krank\na,2,krank,Hintergrund\nb,3,gesund,unauffällig\n"
+    bags = read_bags(write(tmp_path / "b.csv", rows))
+    assert [bags.class_names[k] for k in bags.instance_labels] == ["krank", "gesund", "gesund"]
+
+
 def test_every_guess_is_reported(tmp_path):
     told = []
     text = "bag,note,f1,f2,label\n1,hello,1,2,0\n2,you,3,4,1\n"
