@@ -104,11 +104,11 @@ def read_bag_truth(
     negative = known.negative if known.negative in names else negative_name(names, padded)
     text = table.frame[column].cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
     called: dict[str, str | None] = dict.fromkeys(NEGATIVE_TRUTH, negative)
-    if negative is not None:
-        if len(names) == 2 and text.is_in(ZERO | ONE).any() and not text.is_in(names).any():
-            yes = names[1 - names.index(negative)]
-            called |= dict.fromkeys(ZERO, negative) | dict.fromkeys(ONE, yes)
-            report(f"column {column!r} holds 0 and 1: 0 is read as {negative!r}, 1 as {yes!r}")
+    are_codes = len(names) == 2 and text.is_in(ZERO | ONE).any() and not text.is_in(names).any()
+    if negative is not None and are_codes:
+        yes = names[1 - names.index(negative)]
+        called |= dict.fromkeys(ZERO, negative) | dict.fromkeys(ONE, yes)
+        report(f"column {column!r} holds 0 and 1: 0 is read as {negative!r}, 1 as {yes!r}")
     truth = read_truth(table, column, names, called)
     if negative is None:
         words = {*NOTHING, *NOTHING_OF_TWO} - {*NO_LABEL, *(name.lower() for name in names)}

@@ -61,7 +61,9 @@ def test_a_truth_of_zeros_and_ones_is_refused_where_no_label_is_negative(tmp_pat
 @pytest.mark.parametrize("word", ["Hintergrund", "aucun", "fondo", "nessuno", "i.O.", "normal"])
 def test_words_for_background_are_no_class_of_the_truth(tmp_path, word):
     told = []
-    path = write(tmp_path / "b.csv", f"bag,f1,label,truth\na,1,Riss,RISS\na,2,Riss,{word}\nb,3,Rost,Rost\n")
+    path = write(
+        tmp_path / "b.csv", f"bag,f1,label,truth\na,1,Riss,RISS\na,2,Riss,{word}\nb,3,Rost,Rost\n"
+    )
     bags = read_bags(path, report=told.append)
     assert bags.instance_labels.tolist() == [0, -1, 1]
     is_said = "took 'i.o.' in column 'truth' as background" in told
