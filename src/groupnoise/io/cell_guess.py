@@ -15,6 +15,7 @@ from groupnoise.io.column_names import HOW_OFTEN, plain_name, usual_column
 from groupnoise.io.label_spellings import joints_of
 from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
+from groupnoise.io.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
 
 MIN_GROUPS = 10
 MIN_MEAN_SIZE = 2.0
@@ -76,7 +77,7 @@ def bags_beside(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReadin
     `known`: columns that play a part other than in bags, which are no features of them.
     """
     table = _Table(head, {})
-    table.least = MIN_FEATURES
+    table.least, table.of_words = MIN_FEATURES, False
     called = [name for name in table.frame.columns if _is_called_label(name)]
     table.numbers -= {*known.values(), *(name for name in table.ids if is_id_name(name))}
     table.numbers -= {name for name in table.frame.columns if plain_name(name) in HOW_OFTEN}
@@ -129,6 +130,8 @@ def contradiction_of(head: pl.DataFrame, known: Mapping[str, str]) -> Contradict
 class _Table:
     least = 1
     """Features of bags whose label is called one."""
+    of_words = True
+    """Whether text and categories are features."""
 
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
         nested = {name for name, kind in head.schema.items() if kind.is_nested()}
@@ -157,6 +160,20 @@ class _Table:
         self.lists -= self.numbers
         self.names = [name for name in columns if name not in (self.numbers - whole) | self.times]
         self.distinct = {name: self.frame[name].n_unique() for name in columns}
+        words_in = {name: cells for name, cells in full.items() if name not in self.numbers}
+        self.texts = {
+            name
+            for name, cells in words_in.items()
+            if name not in self.times | self.lists
+            and float(cells.str.count_matches(r"\S+").mean() or 0.0) >= MIN_TEXT_WORDS  # type: ignore[arg-type]
+        }
+        self.categories = {
+            name
+            for name, cells in words_in.items()
+            if name not in self.times | self.lists
+            and 2 <= self.distinct[name] <= MAX_CATEGORIES
+            and ROWS_OF_A_CATEGORY * self.distinct[name] <= len(cells)
+        }
         self.ids = [
             name
             for name in self.names
@@ -180,7 +197,7 @@ class _Table:
             labels = [each for each in self._labels(group) if self._is_bag(group, each)]
             n_features = len(self._features(group, labels))
             least = self.least if any(map(_LABEL_WORDS.search, labels)) else MIN_FEATURES
-            if labels and (n_features >= least or self.vectors):
+            if labels and (n_features >= least or self.vectors or self._texts_in(group)):
                 found[group] = labels
         # Slides of one patient share what the patient's do: the finest groups are the bags.
         finest = max(found, key=self.distinct.__getitem__, default="")
@@ -221,7 +238,7 @@ class _Table:
 
     def candidates(self) -> list[CellReading]:
         """Return columns of lists of few words, beside features."""
-        if len(self._features()) < MIN_FEATURES and not self.vectors:
+        if len(self._features()) < MIN_FEATURES and not self.vectors | self.texts:
             return []
         return [
             CellReading(
@@ -310,17 +327,23 @@ class _Table:
             if name != group
             and name not in parts
             and (2 <= self.distinct[name] <= most or name in self.lists)
-            and not self.frame[name].null_count()
+            and (name in self.lists or not self.frame[name].null_count())  # or bags of no label
             and self._is_constant(name, group)
         ]
         return [name for name in found if _LABEL_WORDS.search(name)] or found
 
+    def _texts_in(self, group: str) -> list[str]:
+        """Return columns of text that differ inside of groups, where no number does."""
+        if not self.of_words or self.numbers.intersection(self._features(group)):
+            return []
+        return [name for name in self.texts - {group} if not self._is_constant(name, group)]
+
     def _features(self, group: str | None = None, labels: list[str] | None = None) -> list[str]:
-        """Return the numbers that tell rows of one bag, or all rows, apart."""
+        """Return the numbers and categories that tell rows of one bag, or all rows, apart."""
         return [
             name
             for name in self.frame.columns
-            if name in self.numbers
+            if name in self.numbers | (self.categories if self.of_words else set())
             and name not in (group, *(labels or ()))
             and self.distinct[name] > 1
             and (group is None or not self._is_constant(name, group))

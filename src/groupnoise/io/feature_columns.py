@@ -20,7 +20,9 @@ from groupnoise.io.resolved import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (
+    ROWS_OF_A_CATEGORY,
     guess_text_column,
+    has_words,
     names_categories,
     read_words,
     text_columns_among,
@@ -34,8 +36,6 @@ MAX_GAPS = 5
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
 """How cells say, in lower case, that a number is not known."""
 _POSITION = re.compile(r"column_(\d+)")
-ROWS_OF_A_CATEGORY = 10
-"""Rows of each category, on average, from which on they are features without being named."""
 
 
 class NoFeaturesError(DataError):
@@ -226,6 +226,9 @@ def feature_columns(
         fault = None if answers is None else answers.given_away(table.frame[column], group_of_row)
         if fault is not None:
             left_out.setdefault(column, fault)
+    for column in recurring:
+        if column not in left_out and not has_words(table, column):
+            left_out[column] = "hardly ever differs"
     chosen = [column for column in numeric if column not in left_out]
     recurring = [column for column in recurring if column not in left_out]
     if not chosen and not recurring:

@@ -23,6 +23,8 @@ MIN_TEXT_WORDS = 3.0
 """Mean number of words from which on a column is guessed to be text."""
 MAX_CATEGORIES = 50
 """Different cells up to which a column of words names categories."""
+ROWS_OF_A_CATEGORY = 10
+"""Rows of each category, on average, from which on they are features without being named."""
 MAX_SHOWN = 3
 """Categories that a sentence names at most."""
 TOKEN = r"(?u)\b\w+\b"
@@ -68,6 +70,14 @@ def word_features(table: Table, column: str) -> list[str]:
             "rows, so rows cannot be compared; give numeric columns with `features` (--features)."
         ) from None
     return [f"{column}{BETWEEN}{word}" for word in sorted(reader.vocabulary_)]
+
+
+def has_words(table: Table, column: str) -> bool:
+    """Tell whether a column of text has words that stand in more than one row, and not in most."""
+    try:
+        return len(word_features(table, column)) > 0
+    except DataError:
+        return False
 
 
 def text_columns_among(

@@ -224,3 +224,39 @@ def test_indicators_of_candidates_tell_what_a_file_holds_in_whatever_words(tmp_p
     assert told(tmp_path, rows).setting == "pll"
     data = read_candidates(tmp_path / "rows.csv")
     assert data.candidates[:2].tolist() == [[True, False], [False, True]]
+
+
+def test_bags_of_several_labels_or_none_are_no_candidates(tmp_path):
+    labels = ["dent;crack", None, "rust", "crack;rust"] * 10
+    plates = branches(denied=np.repeat(labels, 6))
+    guess = told(tmp_path, plates)
+    assert (guess.setting, guess.columns) == ("mil", {"group": "branch", "label": "denied"})
+
+
+def test_bags_of_categories_are_known_and_a_column_that_hardly_differs_is_no_feature(tmp_path):
+    columns = branches(roof=["slate"] * 239 + ["straw"])
+    columns = {**columns, "door": columns["kind"][::-1]}
+    del columns["income"], columns["debts"]
+    guess = told(tmp_path, columns)
+    assert guess.columns == {"group": "branch", "label": "denied"}
+    said = []
+    read_bags(tmp_path / "rows.csv", **guess.columns, report=said.append)
+    assert said[-1] == "left out 'roof' (hardly ever differs)"
+
+
+def test_messages_of_threads_are_asked_about_beside_clicks(tmp_path):
+    generator = np.random.default_rng(0)
+    words = np.array([f"w{number}" for number in range(400)])
+    thread = np.repeat(np.arange(40), 6)
+    columns = {
+        "thread": [f"T{each}" for each in thread],
+        "topic": np.where(thread % 3 == 0, "storage", "other"),
+        "message": [" ".join(generator.permutation(words)[:5]) for _ in thread],
+        "author": [f"u{each}" for each in generator.integers(30, size=240)],
+        "posted": [f"2024-05-{day:02d}" for day in generator.integers(1, 29, 240)],
+    }
+    asked = "--group 'thread' --label 'topic' or --user 'thread' --item 'author'"
+    with pytest.raises(DataError, match=asked):
+        told(tmp_path, columns)
+    del columns["posted"]
+    assert told(tmp_path, columns).columns == {"group": "thread", "label": "topic"}
