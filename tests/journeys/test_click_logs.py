@@ -318,3 +318,13 @@ def test_what_was_left_out_of_a_log_is_left_out_by_every_command(command, tmp_pa
         assert found[0] == found[1]
         is_rated = log == "log.csv"
         assert ("here are none, so all rows count" in told.err) != is_rated
+
+
+def test_a_log_that_is_not_utf8_is_recalled_as_it_was_read(command, tmp_path):
+    lines = as_text(rows_of(shop_histories(30)), header="Schlüssel,artikel,time")
+    (tmp_path / "log.csv").write_bytes(lines.encode("cp1252"))
+    read = ["--encoding", "cp1252", "--user", "Schlüssel"]
+    command("fit", "log.csv", "-o", "model", "-q", "--method", "item-cf", *read)
+    command("export", "model", "-o", "artifact")
+    command("recall", "artifact", "--histories", "log.csv", "-o", "recalled.csv", "-q")
+    assert (tmp_path / "recalled.csv").read_text().startswith("user,rank,item")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from groupnoise.io.cells import WHOLE_NUMBER, holds_times, with_one_spelling
-from groupnoise.io.column_names import HOW_OFTEN, plain_name, usual_column
+from groupnoise.io.cells import holds_times, with_one_spelling
+from groupnoise.io.column_names import HOW_OFTEN, is_amount, plain_name, usual_column
 from groupnoise.io.label_spellings import joints_of
 from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
@@ -26,6 +26,8 @@ MAX_ODD = 0.1
 """Share of bags whose rows may differ in a label that is still taken for one, to say which do."""
 MIN_RUNS = 0.02
 """Rows next in time that share an id beyond chance: those of users do."""
+WHOLE = r"^-?[0-9]+$"
+"""Numbers that may be ids, zeros in front or not."""
 MAX_LABELS = 20
 MIN_FEATURES = 2
 MAX_JOINED = 500
@@ -155,7 +157,7 @@ class _Table:
             for name, cells in full.items()
             if len(cells) and not cells.cast(pl.Float64, strict=False).null_count()
         } - self.times
-        whole = {name for name in self.numbers if full[name].str.contains(WHOLE_NUMBER).all()}
+        whole = {name for name in self.numbers if full[name].str.contains(WHOLE).all()}
         self.lists = {name for name in columns if holds_label_lists(full[name], name in words)}
         self.lists -= self.numbers
         self.names = [name for name in columns if name not in (self.numbers - whole) | self.times]
@@ -252,22 +254,27 @@ class _Table:
 
     def clicks(self) -> list[CellReading]:
         """Return the two columns of ids beside one of times; who comes in runs is the user."""
-        ids = [name for name in self.ids if self.distinct[name] > MAX_LABELS]
+        ids = [
+            name
+            for name in self.ids
+            if name in (self.known.get("user"), self.known.get("item"))
+            or (self.distinct[name] > MAX_LABELS and not is_amount(name))
+        ]
         if len(self.times) != 1 or len(ids) != 2:
             return []
         (time,) = self.times
         runs = [self._runs(name, time) for name in ids]
         is_clear = max(runs) > MIN_RUNS and max(runs) > 2 * min(runs)
-        if is_clear and runs[1] > runs[0]:
+        named = [name for name in ids if name in self.known.values()]
+        in_runs = not named and is_clear and runs[1] > runs[0]
+        if in_runs or ids[1] == self.known.get("user") or ids[0] == self.known.get("item"):
             ids.reverse()
-        why = (
-            "the first is taken as the user"
-            if not is_clear
-            else f"{ids[0]!r} is taken as the user, for its rows come one after the other"
-        )
-        user, item = (
-            self.known.get(part, name) for part, name in zip(("user", "item"), ids, strict=True)
-        )
+        why = "the first is taken as the user"
+        if named:
+            why = f"{named[0]!r} is called so"
+        elif is_clear:
+            why = f"{ids[0]!r} is taken as the user, for its rows come one after the other"
+        user, item = ids
         return [
             CellReading(
                 "rs",

@@ -15,12 +15,14 @@ USUAL_NAMES = {
     "item": (
         "item", "item_id", "itemid", "iid", "asin", "parent_asin", "product", "product_id",
         "productid", "movie", "movie_id", "movieid", "article_id", "sku", "items", "item_ids",
-        "itemids", "item_list",
+        "itemids", "item_list", "stockcode", "stock_code",
     ),
     "time": (
         "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
-        "created_at", "clicked_at", "viewed_at", "t_dat", "fecha", "fecha_hora", "fechahora",
-        "datum", "zeit", "zeitpunkt", "zeitstempel", "bestelldatum", "kaufdatum", "date_heure",
+        "created_at", "clicked_at", "viewed_at", "played_at", "ordered_at", "order_date",
+        "orderdate", "purchase_date", "invoice_date", "invoicedate", "loan_date", "t_dat", "fecha", "fecha_hora", "fechahora",
+        "datum", "zeit", "zeitpunkt", "zeitstempel", "bestelldatum", "kaufdatum",
+        "ausleihdatum", "date_heure",
         "date_achat", "horodatage", "data_ora", "data_hora",
     ),
     "rating": (
@@ -69,9 +71,10 @@ USUAL_NAMES = {
 SESSIONS = ("session", "session_id", "sessionid")
 """Users only where no column names people, who come back."""
 PEOPLE = frozenset({
-    "abonne", "abonnent", "account", "acheteur", "acquirente", "benutzer", "besucher", "buyer",
+    "abonne", "abonnent", "account", "acheteur", "acquirente", "benutzer", "besucher", "borrower",
+    "buyer",
     "client", "cliente", "clientes", "comprador", "consumer", "customer", "horer", "kaufer",
-    "kunde", "kunden", "listener", "login", "member", "membre", "miembro", "mitglied", "nutzer",
+    "kunde", "kunden", "leser", "listener", "login", "member", "membre", "miembro", "mitglied", "nutzer",
     "person", "player", "profile", "reader", "shopper", "spieler", "subscriber", "user",
     "username", "user_name", "usuaria", "usuario", "usuarios", "utente", "utenti", "utilisateur",
     "viewer", "visitante", "visiteur", "visitor",
@@ -81,13 +84,13 @@ OF_SESSIONS = frozenset({"account", "client", "login", "player", "profile", "rea
 THINGS = frozenset({
     "ad", "album", "anime", "app", "article", "articolo", "articulo", "artikel", "artigo",
     "artist", "book", "brano", "buch", "business", "cancion", "chanson", "content", "course",
-    "doc", "document", "film", "game", "hotel", "isbn", "job", "libro", "listing", "livre",
-    "location", "news", "offer", "page", "pelicula", "place", "poi", "post", "prodotto",
+    "doc", "document", "episode", "film", "game", "hotel", "isbn", "job", "libro", "listing", "livre",
+    "location", "medien", "news", "offer", "page", "pelicula", "place", "poi", "post", "prodotto",
     "producto", "produit", "produkt", "produto", "recipe", "repo", "restaurant", "show", "song",
     "story", "track", "url", "venue", "video",
 })  # fmt: skip
 """What users and items are called where they are of one kind, in the languages of some shops."""
-_ID_ENDING = re.compile(r"_?(id|nr|nummer|number|code|key|codigo|codice|numero)$")
+_ID_ENDING = re.compile(r"_?(id|no|nr|nummer|number|code|key|codigo|codice|numero)$")
 _ID_BEGINNING = re.compile(r"^(id|codigo|codice|code|cod|numero|num|nr|no)_?(de_|del_|du_|di_)?")
 _OF_PEOPLE = f"({'|'.join(sorted(PEOPLE))})"
 _MAIL = re.compile(
@@ -106,6 +109,12 @@ HOW_OFTEN = frozenset({
 })  # fmt: skip
 """What columns are called that say how often a user chose an item, or whether, or how; a row is one
 click all the same."""
+_AMOUNT = re.compile(
+    r"(^|_)(qty|price|amount|total|sum|cost|value|revenue|discount|duration|seconds|minutes|hours"
+    r"|percent|preis|betrag|summe|umsatz|dauer|sekunden|minuten|precio|importe|prix|montant|prezzo"
+    r"|importo)(_|$)"
+)
+"""What columns are called that measure something, so that they name nothing."""
 INDICATORS = ("candidate_", "candidate:", "cand_")
 """How columns of 0 and 1, one for each candidate, begin."""
 NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
@@ -164,6 +173,16 @@ def is_id(name: str) -> bool:
     (True, True, False, False)
     """
     return re.search(r"[a-z](ID|Id)$", name.strip()) is not None or plain_name(name).endswith("_id")
+
+
+def is_amount(name: str) -> bool:
+    """Tell whether a name says how much or how often: such whole numbers are no ids.
+
+    >>> is_amount("Quantity"), is_amount("unit_price"), is_amount("article_no")
+    (True, True, False)
+    """
+    plain = plain_name(name)
+    return plain in HOW_OFTEN or _AMOUNT.search(plain) is not None
 
 
 def only_other_id(columns: Sequence[str], user: str, report: Callable[[str], None]) -> str | None:

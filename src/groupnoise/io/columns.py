@@ -157,11 +157,33 @@ def find_click_columns(
     )
     for name in columns:
         if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
-            report(
-                f"left out column {name!r}: every row counts as one click; where it holds numbers, "
-                f"--rating {name} with --min-rating drops rows below a bound"
-            )
+            report(_about_left_out(head[name]))
     return ClickColumns(user_column, item_column, time_column, rating_column)
+
+
+def _about_left_out(cells: pl.Series) -> str:
+    """Say that rows count alike whatever a column says of each, and how to leave some out.
+
+    `cells`: of all rows, or of the first few.
+    """
+    name = cells.name
+    if not holds_numbers(cells):
+        kinds = cells.cast(pl.String).drop_nulls().unique(maintain_order=True)
+        shown = ", ".join(kinds.head(4)) + (", ..." if len(kinds) > 4 else "")
+        return (
+            f"left out column {name!r} ({shown}): every row counts as one click, whatever it says "
+            "there; to learn from some kinds of rows alone, give a file that holds no others"
+        )
+    numbers = cells.cast(pl.String).str.replace(",", ".").cast(pl.Float64, strict=False)
+    if bool((numbers < 0).any()):
+        return (
+            f"left out column {name!r}: every row counts as one click, also where it is negative, "
+            f"as of returns; --rating {name} --min-rating 1 leaves rows below one out"
+        )
+    return (
+        f"left out column {name!r}: every row counts as one click; --rating {name} with "
+        "--min-rating drops rows below a bound"
+    )
 
 
 def are_unnamed_clicks(head: pl.DataFrame) -> bool:

@@ -34,6 +34,29 @@ def test_rows_in_the_order_of_ids_tell_no_order_of_clicks():
     assert "in the order of their ids" not in said_of(timed)
 
 
+def test_ids_with_numbers_in_them_may_stand_in_the_order_of_the_numbers():
+    by_number = log(sort=True).with_columns(item="i" + pl.col("item").cast(pl.String))
+    said = said_of(by_number)
+    assert "in the order of their ids" in said
+    assert "shuffle the rows" in said
+    assert "in the order of their ids" in said_of(by_number.reverse())
+    mixed = log().with_columns(item="i" + pl.col("item").cast(pl.String))
+    assert "in the order of their ids" not in said_of(mixed)
+
+
+def test_what_rows_say_of_themselves_is_told_as_its_cells_are():
+    kinds = log().with_columns(event=pl.Series(["view", "cart"] * 200))
+    said = said_of(kinds)
+    assert "left out column 'event' (view, cart): every row counts as one click" in said
+    assert "--rating event" not in said
+    returned = log().with_columns(Quantity=pl.Series([2, -1] * 200))
+    said = said_of(returned)
+    assert "also where it is negative" in said
+    assert "--rating Quantity --min-rating 1" in said
+    counted = log().with_columns(plays=pl.Series([2, 1] * 200))
+    assert "negative" not in said_of(counted)
+
+
 def test_doubled_clicks_are_told_of_with_the_option_that_merges_them():
     frame = log().with_columns(time=pl.int_range(400))
     doubled = pl.concat([frame, frame])

@@ -172,6 +172,31 @@ def test_two_ids_beside_times_are_clicks(tmp_path):
     assert "the first is taken as the user" in guess.sentence
 
 
+def test_ids_with_zeros_in_front_are_ids_and_amounts_are_none(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = {
+        "firm": [f"w{each}" for each in generator.integers(30, size=300)],
+        "part": [f"{each:08d}" for each in generator.integers(40, size=300)],
+        "moment": [f"2024-01-{1 + row % 28:02d} 10:00" for row in range(300)],
+        "quantity": generator.integers(1, 50, size=300),
+        "price": generator.integers(1, 90, size=300),
+    }
+    guess = told(tmp_path, rows)
+    assert guess.columns == {"user": "firm", "item": "part", "time": "moment"}
+
+
+def test_a_column_called_as_users_are_is_the_user_wherever_it_stands(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = {
+        "what": [f"x{each}" for each in generator.integers(40, size=300)],
+        "customer": [f"w{each}" for each in generator.integers(30, size=300)],
+        "moment": [f"2024-01-{1 + row % 28:02d} 10:00" for row in range(300)],
+    }
+    guess = told(tmp_path, rows)
+    assert guess.columns == {"user": "customer", "item": "what", "time": "moment"}
+    assert "'customer' is called so" in guess.sentence
+
+
 def test_whose_rows_follow_each_other_in_time_is_the_user(tmp_path):
     generator = np.random.default_rng(0)
     person = np.repeat(generator.permutation(60), 5)

@@ -18,6 +18,10 @@ from groupnoise.io.setting_guess import guess_setting, settings_of_columns
         (["bag", "labels", "x1"], ("candidates",), ["mil", "pll"]),
         (["user", "item", "bag", "label"], (), ["rs", "mil"]),
         (["x1", "x2"], (), []),
+        (["Ausleih-Nr.", "Leser-Nr.", "Mediennummer", "Ausleihdatum"], (), ["rs"]),
+        (["InvoiceNo", "StockCode", "Quantity", "InvoiceDate", "CustomerID"], (), ["rs"]),
+        (["account", "article_no", "order_date", "quantity"], (), ["rs"]),
+        (["listener", "episode", "played_at", "seconds_played"], (), ["rs"]),
     ],
 )
 def test_columns_tell_the_setting(columns, given, settings):
