@@ -20,9 +20,9 @@ USUAL_NAMES = {
     "time": (
         "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
         "created_at", "clicked_at", "viewed_at", "played_at", "ordered_at", "order_date",
-        "orderdate", "purchase_date", "invoice_date", "invoicedate", "loan_date", "t_dat", "fecha", "fecha_hora", "fechahora",
-        "datum", "zeit", "zeitpunkt", "zeitstempel", "bestelldatum", "kaufdatum",
-        "ausleihdatum", "date_heure",
+        "orderdate", "purchase_date", "invoice_date", "invoicedate", "loan_date", "t_dat", "fecha",
+        "fecha_hora", "fechahora", "datum", "zeit", "zeitpunkt", "zeitstempel", "bestelldatum",
+        "kaufdatum", "ausleihdatum", "date_heure",
         "date_achat", "horodatage", "data_ora", "data_hora",
     ),
     "rating": (
@@ -72,22 +72,21 @@ SESSIONS = ("session", "session_id", "sessionid")
 """Users only where no column names people, who come back."""
 PEOPLE = frozenset({
     "abonne", "abonnent", "account", "acheteur", "acquirente", "benutzer", "besucher", "borrower",
-    "buyer",
-    "client", "cliente", "clientes", "comprador", "consumer", "customer", "horer", "kaufer",
-    "kunde", "kunden", "leser", "listener", "login", "member", "membre", "miembro", "mitglied", "nutzer",
-    "person", "player", "profile", "reader", "shopper", "spieler", "subscriber", "user",
-    "username", "user_name", "usuaria", "usuario", "usuarios", "utente", "utenti", "utilisateur",
-    "viewer", "visitante", "visiteur", "visitor",
+    "buyer", "client", "cliente", "clientes", "comprador", "consumer", "customer", "horer",
+    "kaufer", "kunde", "kunden", "leser", "listener", "login", "member", "membre", "miembro",
+    "mitglied", "nutzer", "person", "player", "profile", "reader", "shopper", "spieler",
+    "subscriber", "user", "username", "user_name", "usuaria", "usuario", "usuarios", "utente",
+    "utenti", "utilisateur", "viewer", "visitante", "visiteur", "visitor",
 })  # fmt: skip
 OF_SESSIONS = frozenset({"account", "client", "login", "player", "profile", "reader", "viewer"})
 """People, or what a session was on: `client` may be a kind of telephone."""
 THINGS = frozenset({
     "ad", "album", "anime", "app", "article", "articolo", "articulo", "artikel", "artigo",
     "artist", "book", "brano", "buch", "business", "cancion", "chanson", "content", "course",
-    "doc", "document", "episode", "film", "game", "hotel", "isbn", "job", "libro", "listing", "livre",
-    "location", "medien", "news", "offer", "page", "pelicula", "place", "poi", "post", "prodotto",
-    "producto", "produit", "produkt", "produto", "recipe", "repo", "restaurant", "show", "song",
-    "story", "track", "url", "venue", "video",
+    "doc", "document", "episode", "film", "game", "hotel", "isbn", "job", "libro", "listing",
+    "livre", "location", "medien", "news", "offer", "page", "pelicula", "place", "poi", "post",
+    "prodotto", "producto", "produit", "produkt", "produto", "recipe", "repo", "restaurant",
+    "show", "song", "story", "track", "url", "venue", "video",
 })  # fmt: skip
 """What users and items are called where they are of one kind, in the languages of some shops."""
 _ID_ENDING = re.compile(r"_?(id|no|nr|nummer|number|code|key|codigo|codice|numero)$")
