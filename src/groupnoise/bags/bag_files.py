@@ -77,11 +77,12 @@ class BagFile:
         self,
         features: str | Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
+        form: Mapping[str, Any] | None = None,
     ) -> Iterator[BagContent]:
         """Yield the content, which may be read inside the block only.
 
         `features`: the array of the features, or in a table their columns. `feature_names`: columns
-        that a table must have, in this order.
+        that a table must have, in this order. `form`: of a table, as `read_table` takes it.
         """
         suffix = self.path.suffix.lower()
         try:
@@ -103,7 +104,7 @@ class BagFile:
                     arrays = {name: archive[name] for name in archive.files}
                 yield self._checked(self._of_arrays(arrays, features))
             else:
-                yield self._checked(self._of_table(features, feature_names))
+                yield self._checked(self._of_table(features, feature_names, form or {}))
         except GroupNoiseError:
             raise
         except (OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
@@ -187,12 +188,15 @@ class BagFile:
         )
 
     def _of_table(
-        self, features: str | Sequence[str] | None, feature_names: Sequence[str] | None
+        self,
+        features: str | Sequence[str] | None,
+        feature_names: Sequence[str] | None,
+        form: Mapping[str, Any],
     ) -> BagContent:
         from groupnoise.io.feature_columns import features_of_table
         from groupnoise.io.tables import read_table
 
-        table = read_table(self.path)
+        table = read_table(self.path, **form)
         columns = table.frame.columns
         pair = next((p for p in COORDINATE_COLUMNS if set(p) <= set(columns)), None)
         if pair is not None and features is None and feature_names is not None:

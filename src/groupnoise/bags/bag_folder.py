@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,7 @@ def read_bag_folder(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     known: KnownLabels,
+    form: Mapping[str, Any] | None = None,
 ) -> BagDataset:
     """Read bags that lie in a file each.
 
@@ -94,6 +95,7 @@ def read_bag_folder(
     `feature_names`: columns that a model learned from.
     `labels_needed`: False for bags to be answered about.
     `known`: what a model knows of labels.
+    `form`: of the tables, as `read_table` takes it; of the table of labels the encoding alone.
     """
     path = Path(source)
     given = labels
@@ -111,8 +113,9 @@ def read_bag_folder(
             found = read_label_table(
                 labels, ids, str(path), group=group, label=label, patient=patient, split=split,
                 label_separator=label_separator, report=report, known=known,
+                encoding=(form or {}).get("encoding"),
             )  # fmt: skip
-    content = _read_all(bags, features, feature_names)
+    content = _read_all(bags, features, feature_names, form)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again
@@ -264,6 +267,7 @@ def _read_all(
     bags: Sequence[BagFile],
     features: str | Sequence[str] | None,
     feature_names: Sequence[str] | None,
+    form: Mapping[str, Any] | None,
 ) -> _AllBags:
     """Read every bag into one array; widths are compared before anything large is read."""
     sizes, places, dtypes = [], [], set()
@@ -271,7 +275,7 @@ def _read_all(
     n_kept = 0
     names, first = feature_names, None
     for number, bag in enumerate(bags):
-        with bag.open(features, names) as content:
+        with bag.open(features, names, form) as content:
             sizes.append(content.features.shape[0])
             dtypes.add(np.dtype(content.features.dtype))
             places.append(content.coordinates)
@@ -290,7 +294,7 @@ def _read_all(
         if number in kept:
             rows[...] = kept.pop(number)
         else:
-            with bag.open(features, names) as content:
+            with bag.open(features, names, form) as content:
                 rows[...] = content.features[...]
         _check_finite(bag, rows)
         release_pages(matrix)

@@ -117,6 +117,7 @@ def read_bags(
             source, labels=labels, group=group, label=label, features=features, patient=patient,
             split=split, label_separator=label_separator, name=name, report=tell,
             feature_names=feature_names, labels_needed=labels_needed, known=known or KnownLabels(),
+            form=table_options,
         )  # fmt: skip
     _check_no_label_table(source, labels, patient, split)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
@@ -130,10 +131,23 @@ def read_bags(
         return _bags_from_arrays(
             data, name or data.name, group, label, features, truth, tell, labels_needed
         )
-    return _bags_from_table(
-        data, name or data.name, group, label, features, truth, label_separator, tell,
-        feature_names, labels_needed, known or KnownLabels(),
-    )  # fmt: skip
+    try:
+        return _bags_from_table(
+            data, name or data.name, group, label, features, truth, label_separator, tell,
+            feature_names, labels_needed, known or KnownLabels(),
+        )  # fmt: skip
+    except MissingColumnError as error:
+        if (
+            error.part != "group"
+            or not isinstance(source, (str, Path))
+            or not Path(source).is_dir()
+        ):
+            raise
+        raise MissingColumnError(
+            f"{error} If each file is a bag, give the table of their labels (--labels).",
+            error.part,
+            error.columns,
+        ) from None
 
 
 def _check_no_label_table(source: Any, labels: Any, patient: Any, split: Any) -> None:

@@ -58,6 +58,7 @@ def read_label_table(
     label_separator: str | None,
     report: Report,
     known: KnownLabels,
+    encoding: str | None = None,
 ) -> BagLabels:
     """Read the labels of bags from a table with one row per bag.
 
@@ -71,10 +72,11 @@ def read_label_table(
     `label_separator`: what joins several labels in a cell; guessed.
     `report`: told of each guess.
     `known`: what a model knows of labels.
+    `encoding`: of a table that is not UTF-8.
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
-    table = read_table(source, decimal=".")  # ids and labels are words
+    table = read_table(source, decimal=".", encoding=encoding)  # ids and labels are words
     columns, origin = table.frame.columns, table.origin
     if group is not None:
         group = match_columns("group", [group], columns, origin)[0]

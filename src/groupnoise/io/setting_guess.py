@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from groupnoise.exceptions import DataError
@@ -157,8 +158,8 @@ def guess_setting(
         shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
         raise DataError(
             f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
-            "--group and --label of bags, --candidates), or make labels of votes and lists of "
-            "labels with `groupnoise resolve`."
+            f"--group and --label of bags, --candidates){_of_folders(path)}, or make labels of "
+            "votes and lists of labels with `groupnoise resolve`."
         )
     parts, called = TELLING[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
@@ -171,6 +172,12 @@ def _told(reading: CellReading) -> Guess:
     called = TELLING[reading.setting][1]
     sentence = f"read as {called} (--setting {reading.setting}), by its cells: {reading.why}"
     return Guess(reading.setting, sentence, reading.columns)
+
+
+def _of_folders(path: str) -> str:
+    """Return what else a folder of tables may be."""
+    is_folder = Path(path).is_dir()
+    return ", give the table of labels (--labels) if each file is a bag" if is_folder else ""
 
 
 def _question(path: str, readings: Sequence[CellReading]) -> str:

@@ -300,3 +300,19 @@ def test_bags_to_be_answered_about_need_no_labels(tmp_path):
     assert read_bags(path, labels_needed=False).bag_ids.tolist() == [1, 2]
     np.savez(tmp_path / "c.npz", X=np.eye(2), bag=[0, 1])
     assert len(read_bags(tmp_path / "c.npz", labels_needed=False).bags) == 2
+
+
+def test_tables_of_a_folder_and_their_labels_are_read_in_the_form_that_is_said(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(4):
+        write(folder / f"b{number}.csv", f"u;v\n{number},5;1,5\n2,5;3,5\n")
+    labels = tmp_path / "labels.csv"
+    labels.write_bytes("file;label\nb0;Äcker\nb1;Grau\nb2;Äcker\nb3;Grau\n".encode("cp1252"))
+    with pytest.raises(DataError, match="line 2: byte 0xc4 is not UTF-8; say --encoding cp1252"):
+        read_bags(folder, labels=labels)
+    bags = read_bags(folder, labels=labels, encoding="cp1252", decimal=",")
+    assert bags.class_names == ["Grau", "Äcker"]
+    assert bags.bags[1].tolist() == [[1.5, 1.5], [2.5, 3.5]]
+    with pytest.raises(DataError, match="If each file is a bag, give the table of their labels"):
+        read_bags(folder)
