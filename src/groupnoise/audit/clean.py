@@ -61,8 +61,7 @@ def cleaned_copy(dataset: Any, issues: GroupIssues, *, drop_users: bool = False)
         if issues.setting != "rs":
             raise ParameterError("drop_users (--drop-users) is for click histories.")
         return clean_clicks(dataset, issues, drop_users=True)
-    cleaned: Any = setting_of(dataset).clean(dataset, issues)
-    return cleaned
+    return setting_of(dataset).clean(dataset, issues)
 
 
 def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:

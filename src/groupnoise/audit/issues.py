@@ -257,8 +257,7 @@ class GroupIssues:
         above = np.flatnonzero(scores > limit)
         if top is not None and top < len(above):
             above = above[np.argpartition(-scores[above], top)[:top]]
-        rows: IntArray = above[np.argsort(-scores[above], kind="stable")]
-        return rows
+        return above[np.argsort(-scores[above], kind="stable")]
 
     def table(self, name: str) -> Columns:
         """Return the columns of "groups", "objects", "never_chosen" or "users".

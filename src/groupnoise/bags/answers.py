@@ -92,8 +92,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             Log probabilities.
         """
         log_all = self._log_instances(X, groups)[:, : len(self.classes_)]
-        result: FloatArray = log_all.log_softmax(-1).numpy()
-        return result
+        return log_all.log_softmax(-1).numpy()
 
     def predict_proba(
         self, X: Any, *, groups: ArrayLike | None = None, background: bool = False
@@ -119,8 +118,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         log_all = self._log_instances(X, groups)
         n_classes = len(self.classes_)
         outside = log_all[:, n_classes:].exp().sum(-1, keepdim=True)
-        result: FloatArray = torch.cat([log_all[:, :n_classes].exp(), outside], 1).numpy()
-        return result
+        return torch.cat([log_all[:, :n_classes].exp(), outside], 1).numpy()
 
     def predict(
         self, X: Any, *, groups: ArrayLike | None = None, background: Any = None
@@ -140,8 +138,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         """
         if background is None:
             best = self.answered(self.predict_proba(X, groups=groups))
-            labels: NDArray[Any] = self.classes_[best]
-            return labels
+            return self.classes_[best]
         known = [*self.classes_.tolist(), background]
         is_mixed = len({isinstance(label, str) for label in known}) > 1
         answers = np.array(known, dtype=object if is_mixed else None)
@@ -174,8 +171,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         ndarray of shape (n_rows,)
             Zero without a background target.
         """
-        outside: FloatArray = self.predict_proba(X, groups=groups, background=True)[:, -1]
-        return outside
+        return self.predict_proba(X, groups=groups, background=True)[:, -1]
 
     def _log_instances(self, X: Any, groups: ArrayLike | None = None) -> Tensor:
         """Return log P(target | instance) in the order of the rows given, background last."""
@@ -248,8 +244,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             scores = scores + objective.weighting_strength * log_weight.unsqueeze(-1)
             mask = batch.mask.unsqueeze(1).expand(-1, scores.shape[-1], -1)
             parts.append(objective.selection(scores.transpose(1, 2), mask).log_score)
-        result: FloatArray = torch.cat(parts).numpy()
-        return result
+        return torch.cat(parts).numpy()
 
     def bag_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return the probability that each bag has each label.
@@ -265,8 +260,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         scores = self.bag_scores(bags, groups=groups)
         if self.ensemble_ is None:  # scores of a selection: which class is matched most
             scores = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        result: FloatArray = np.exp(scores)
-        return result
+        return np.exp(scores)
 
     def _log_bag_proba(self, bags: Any, groups: ArrayLike | None) -> FloatArray:
         assert self.ensemble_ is not None
@@ -295,8 +289,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         scores = self.bag_scores(bags, groups=groups)
         if self._answers_sets and self.ensemble_ is not None:
             return self.ensemble_.likeliest_sets(scores)
-        labels: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
-        return labels
+        return self.classes_[scores.argmax(axis=1)]
 
     def select(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> ObjectScores:
         """Return which instance carries the label of each bag, and how all of them score.

@@ -153,8 +153,7 @@ def _gain(odds: FloatArray, labels: BoolArray) -> FloatArray:
     frequent = np.log(rates) - np.log1p(-rates)
     sign = np.where(labels, -1.0, 1.0)
     gains = np.logaddexp(0.0, sign * frequent) - np.logaddexp(0.0, sign * odds)
-    gain: FloatArray = gains[:, rates > TINY].sum(axis=1)
-    return gain
+    return gains[:, rates > TINY].sum(axis=1)
 
 
 def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:
@@ -201,8 +200,7 @@ def suspicions(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatA
         against = _against_in_favour_of_another(odds, held)
     else:
         against = -odds - np.diagonal(_bounds(-held.odds, ~held.labels, held.labels))
-    result: FloatArray = 0.5 + 0.5 * np.tanh(0.5 * (against + learned))
-    return result
+    return 0.5 + 0.5 * np.tanh(0.5 * (against + learned))
 
 
 def _against_in_favour_of_another(odds: FloatArray, held: HeldOutOdds) -> FloatArray:
@@ -297,5 +295,4 @@ def _odds_of_proba(proba: FloatArray, ensemble: Any, columns: IntArray) -> Float
     else:
         none = np.prod(1.0 - proba, axis=1)
     bounded = np.clip(np.c_[proba[:, columns], none], TINY, 1.0 - TINY)
-    odds: FloatArray = np.log(bounded) - np.log1p(-bounded)
-    return odds
+    return np.log(bounded) - np.log1p(-bounded)

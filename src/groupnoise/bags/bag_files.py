@@ -242,8 +242,7 @@ class BagFile:
     def _own_coordinates(self) -> NDArray[Any] | None:
         if self.coordinates is None or not self.coordinates.is_file():
             return None
-        loaded: NDArray[Any] = np.load(self.coordinates, allow_pickle=False)
-        return loaded
+        return np.load(self.coordinates, allow_pickle=False)
 
     def _checked(self, content: BagContent) -> BagContent:
         """Refuse what is no matrix of numbers with one row per object."""

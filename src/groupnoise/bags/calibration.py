@@ -211,8 +211,7 @@ class BagCalibration(CalibratedSets, Calibration):
 
     def _background_of(self, X: ArrayLike) -> FloatArray:
         estimator: Any = self
-        proba: FloatArray = estimator.background_proba(X)
-        return proba
+        return estimator.background_proba(X)
 
     def _possible(self, bags: Groups, labels: BoolArray) -> BoolArray:
         """Return the labels that instances may have, shape (n_instances, n_classes)."""
@@ -272,8 +271,7 @@ class BagCalibration(CalibratedSets, Calibration):
         if groups is None:
             return asked
         numbers = np.arange(len(belief))[:, None]
-        given: IntArray = Groups.from_rows(numbers, groups)[0].objects[asked, 0].astype(np.int64)
-        return given
+        return Groups.from_rows(numbers, groups)[0].objects[asked, 0].astype(np.int64)
 
     def _set_arrays(self) -> dict[str, NDArray[Any]]:
         found = self.bag_set_calibration_

@@ -117,8 +117,7 @@ class BagLoop(BagAnswers):
         if self._in_use("background"):
             return np.hstack([labels, none])
         if self.background_label is not None:
-            filled: BoolArray = labels | (none & (self.classes_ == self.background_label))
-            return filled
+            return labels | (none & (self.classes_ == self.background_label))
         if none.any():
             warnings.warn(
                 f"{int(none.sum())} of {counted(len(labels), 'bags')} have no label, and without "

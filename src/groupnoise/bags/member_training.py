@@ -363,8 +363,7 @@ def principal_directions(rows: Tensor, n_directions: int, generator: torch.Gener
     for _ in range(N_ITERATIONS):
         directions = torch.linalg.qr(rows.t() @ (rows @ directions)).Q
     size = float((rows @ directions).square().mean().sqrt())
-    scaled: Tensor = directions / max(size, 1e-12)
-    return scaled
+    return directions / max(size, 1e-12)
 
 
 def _normal(shape: tuple[int, ...], std: float, generator: torch.Generator) -> Tensor:

@@ -111,8 +111,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             for batch in self._batches(bags, groups):
                 every = torch.ones(len(batch), len(self.classes_), dtype=torch.bool)
                 parts.append(self._log_pairs(batch, every).logsumexp(1))
-        result: FloatArray = torch.cat(parts).numpy()
-        return result
+        return torch.cat(parts).numpy()
 
     def predict_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return P(label | bag), shape (n_bags, n_classes); rows sum to one.
@@ -133,8 +132,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             Labels.
         """
         best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Return the label of each bag: :meth:`predict` under the name all bag classifiers have.
@@ -185,8 +183,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         log_proba = self.predict_log_proba(bags, groups=groups)
         indicator = self._read_candidates(candidates, len(log_proba), groups)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def score(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> float:
         """Return the accuracy for true bag labels, the covering rate for candidate labels.

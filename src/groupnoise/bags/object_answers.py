@@ -122,8 +122,7 @@ def object_probabilities(fitted: Any, bags: Groups) -> tuple[FloatArray, FloatAr
 
 def answered_columns(fitted: Any, proba: FloatArray) -> IntArray:
     """Return which column is answered of each object: of baselines, the likeliest."""
-    answered: IntArray = getattr(fitted, "answered", lambda each: each.argmax(axis=1))(proba)
-    return answered
+    return getattr(fitted, "answered", lambda each: each.argmax(axis=1))(proba)
 
 
 def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str, ...]:

@@ -285,8 +285,7 @@ def draw_held_out_bags(
     rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, codes) == 0)
     rows = generator.permutation(rows)
     fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
-    held: IntArray = np.sort(rows[: max(1, fits)])
-    return held
+    return np.sort(rows[: max(1, fits)])
 
 
 class TrainedOnAll(NamedTuple):

@@ -108,8 +108,7 @@ class BagSetting(Setting[BagDataset]):
         Where the source has a split, all that is not for training; bags of a patient together.
         """
         if dataset.split is not None:
-            held_out: IntArray = np.flatnonzero(dataset.split != "train")
-            return held_out
+            return np.flatnonzero(dataset.split != "train")
         return draw_held_out(dataset.labels, share, seed, clusters=dataset.patients)
 
     def check_labels(self, dataset: BagDataset) -> None:

@@ -94,8 +94,7 @@ def _place_objects(n_images: int, generator: np.random.Generator) -> BoolArray:
     rows, columns = np.arange(ROWS), np.arange(COLUMNS)
     in_rows = (rows >= top[:, None]) & (rows < (top + height)[:, None])
     in_columns = (columns >= left[:, None]) & (columns < (left + width)[:, None])
-    where: BoolArray = in_rows[:, :, None] & in_columns[:, None, :]
-    return where
+    return in_rows[:, :, None] & in_columns[:, None, :]
 
 
 def _paint(palettes: FloatArray, generator: np.random.Generator) -> FloatArray:
@@ -106,8 +105,7 @@ def _paint(palettes: FloatArray, generator: np.random.Generator) -> FloatArray:
     """
     n_images, n_colours = palettes.shape[:2]
     colour: IntArray = generator.integers(n_colours, size=(n_images, ROWS, COLUMNS))
-    painted: FloatArray = palettes[np.arange(n_images)[:, None, None], colour]
-    return painted
+    return palettes[np.arange(n_images)[:, None, None], colour]
 
 
 def _with_neighbours(values: FloatArray) -> FloatArray:

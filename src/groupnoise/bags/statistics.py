@@ -34,8 +34,7 @@ def bag_statistics(rows: NDArray[Any], offsets: IntArray) -> FloatArray:
     square = np.add.reduceat(wide**2, starts) / sizes
     spread = np.sqrt(np.maximum(square - mean**2, 0.0))
     least, greatest = np.minimum.reduceat(wide, starts), np.maximum.reduceat(wide, starts)
-    result: FloatArray = np.hstack([mean, spread, least, greatest])
-    return result
+    return np.hstack([mean, spread, least, greatest])
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ class StatisticsModel:
         """Return what is said of each label in each bag, about -1 to 1, (n_bags, n_named)."""
         statistics = (bag_statistics(rows, offsets) - self.centre) / self.spread
         kernel = np.exp(-self.width * square_distances(statistics, self.support))
-        result: FloatArray = kernel @ self.coefficients + self.constant
-        return result
+        return kernel @ self.coefficients + self.constant
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was learned."""
@@ -101,8 +99,7 @@ class StatisticsKernel:
         """Return what makes coefficients of targets; a constant is taken out of them first."""
         inverse = (self.vectors / (np.maximum(self.values, 0.0) + ridge)) @ self.vectors.T
         total = inverse.sum(axis=0)
-        result: FloatArray = inverse - np.outer(total, total) / total.sum()
-        return result
+        return inverse - np.outer(total, total) / total.sum()
 
     def held_out(self, labels: BoolArray, folds: IntArray, ridge: float) -> FloatArray:
         """Return what a model without a fold says of it, for every fold, (n_bags, n_named).
@@ -139,5 +136,4 @@ class StatisticsKernel:
 def square_distances(left: FloatArray, right: FloatArray) -> FloatArray:
     """Return the squared distance of each row to each other, (n_left, n_right)."""
     lengths = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
-    result: FloatArray = np.maximum(lengths - 2.0 * left @ right.T, 0.0)
-    return result
+    return np.maximum(lengths - 2.0 * left @ right.T, 0.0)

@@ -114,8 +114,7 @@ def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
         missing = MIN_OF_CLASS - int((column & taken).sum())
         if missing > 0:
             taken[generator.permutation(np.flatnonzero(column & ~taken))[:missing]] = True
-    rows: IntArray = np.flatnonzero(taken)
-    return rows
+    return np.flatnonzero(taken)
 
 
 def thinned(

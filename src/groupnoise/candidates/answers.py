@@ -238,8 +238,7 @@ class CandidateAnswers(
             Labels of `classes_`.
         """
         best = self.predict_log_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def disambiguate(self, X: ArrayLike, candidates: Any) -> NDArray[Any]:
         """Return the best of the candidate labels of each row.
@@ -251,8 +250,7 @@ class CandidateAnswers(
         """
         log_proba, indicator = self._answers_beside(X, candidates)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
         """Return which candidate each row matches, and how all of its candidates score.

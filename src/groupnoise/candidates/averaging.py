@@ -105,8 +105,7 @@ class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
     def predict_log_proba(self, rows: FloatArray) -> FloatArray:
         """Return the log of the average probability, shape (n_rows, n_classes)."""
         weighted = [np.log(weight) + model.predict_log_proba(rows) for weight, model in self]
-        result: FloatArray = logsumexp(weighted, axis=0)
-        return result
+        return logsumexp(weighted, axis=0)
 
     def select(self, rows: FloatArray, indicator: BoolArray) -> ObjectScores:
         """Return the average of what the settings say of the candidates of each row."""
@@ -266,8 +265,7 @@ class AveragedModel(CandidateModel):
 
     def _taken(self) -> WeightedSettings:
         """Return the fitted settings; none before `fit` and where all parameters are explicit."""
-        settings: WeightedSettings = getattr(self, "settings_", NOTHING_TAKEN)
-        return settings
+        return getattr(self, "settings_", NOTHING_TAKEN)
 
     def _in_use(self, name: str) -> Any:
         if self._taken():

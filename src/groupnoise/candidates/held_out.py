@@ -173,8 +173,7 @@ def information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
     doubted = (1.0 - DOUBT) * probabilities + DOUBT / probabilities.shape[1]
     own = (doubted * candidates).sum(axis=1)
     others = candidates @ doubted.mean(axis=0)
-    result: FloatArray = np.log(own) - np.log(others)
-    return result
+    return np.log(own) - np.log(others)
 
 
 def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
@@ -197,8 +196,7 @@ def at_temperature(probabilities: FloatArray, temperature: float) -> FloatArray:
     """
     if temperature == 1.0:
         return probabilities
-    result: FloatArray = softmax(np.log(np.maximum(probabilities, 1e-9)) / temperature, axis=1)
-    return result
+    return softmax(np.log(np.maximum(probabilities, 1e-9)) / temperature, axis=1)
 
 
 def best_temperature(probabilities: FloatArray, candidates: BoolArray) -> float:
@@ -284,8 +282,7 @@ class HeldOutTrials:
         offsets = option.parameters.get("label_offsets")
         if offsets is None or "label_offsets" in self.asked:
             return found
-        offset: FloatArray = softmax(np.log(np.maximum(found, 1e-9)) + offsets, axis=1)
-        return offset
+        return softmax(np.log(np.maximum(found, 1e-9)) + offsets, axis=1)
 
     def average(self, decisions: Decisions) -> tuple[FloatArray, BoolArray] | None:
         """Return what the settings taken say together of held-out rows, and their candidates.

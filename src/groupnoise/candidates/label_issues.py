@@ -73,8 +73,7 @@ def nearest_rows(features: NDArray[Any], n_neighbors: int) -> IntArray:
     # Rows of unit length: their distances are ordered like their angles.
     found = NearestNeighbors(n_neighbors=n_asked).fit(normalize(features))
     # Asked without rows, scikit-learn leaves each row out of its own neighbourhood.
-    neighbours: IntArray = found.kneighbors(return_distance=False)
-    return neighbours
+    return found.kneighbors(return_distance=False)
 
 
 class LabelPosterior(NamedTuple):
@@ -172,8 +171,7 @@ def label_posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArr
 
 def normalized(weights: FloatArray) -> FloatArray:
     """Return rows scaled to sum to one."""
-    result: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-    return result
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 class LabelIssues(NamedTuple):
@@ -205,8 +203,7 @@ class LabelIssues(NamedTuple):
             Row numbers.
         """
         order = np.argsort(self.quality, kind="stable")
-        rows: IntArray = order[self.is_issue[order]]
-        return rows
+        return order[self.is_issue[order]]
 
 
 def find_label_issues(

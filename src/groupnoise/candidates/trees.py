@@ -177,17 +177,13 @@ class Growing:
                 total[others] += answers.reshape(len(others), -1)
                 counts[others] += 1
         everywhere = np.average(shares, axis=0, weights=self.weights)
-        result: FloatArray = np.where(
-            counts[:, None] > 0, total / np.maximum(counts, 1.0)[:, None], everywhere
-        )
-        return result
+        return np.where(counts[:, None] > 0, total / np.maximum(counts, 1.0)[:, None], everywhere)
 
     def draw(self) -> FloatArray:
         """Return how much each row counts in one tree: rows are drawn with replacement."""
         n_rows = len(self.weights)
         drawn = self.generator.integers(n_rows, size=min(n_rows, MAX_DRAWN))
-        result: FloatArray = np.bincount(drawn, minlength=n_rows) * self.weights
-        return result
+        return np.bincount(drawn, minlength=n_rows) * self.weights
 
     def tree(self, shares: FloatArray, drawn: FloatArray) -> DecisionTreeRegressor:
         """Return one tree on the rows that were drawn, each split on some of the features."""

@@ -50,8 +50,7 @@ class ItemLift:
     def __call__(self, earlier: IntArray, later: IntArray) -> FloatArray:
         """Return the lift of each pair of item indices of the model, shape of `earlier`."""
         logit = np.einsum("nd,nd->n", self._query[earlier], self._target[later])
-        lift: FloatArray = np.exp(logit + self._gain[later] - self._log_normalizer[earlier])
-        return lift
+        return np.exp(logit + self._gain[later] - self._log_normalizer[earlier])
 
     def of_pairs(
         self, items: IntArray, objects: IntArray, target: IntArray, sizes: IntArray
@@ -78,8 +77,7 @@ class ItemLift:
             for side in (first, first + distance):  # no click occurs twice on one side
                 total[side] += lift
                 n_pairs[side] += 1
-        support: FloatArray = np.divide(total, n_pairs, out=np.ones_like(total), where=n_pairs > 0)
-        return support
+        return np.divide(total, n_pairs, out=np.ones_like(total), where=n_pairs > 0)
 
 
 def _log_normalizers(query: FloatArray, target: FloatArray, bias: FloatArray) -> FloatArray:
@@ -204,8 +202,7 @@ class Fact(NamedTuple):
     @property
     def excess(self) -> FloatArray:
         """How far beyond the bound each user is, on log scale; above 0 is suspicious."""
-        excess: FloatArray = np.log(np.maximum(self.counts, 1) / self.bound)
-        return excess
+        return np.log(np.maximum(self.counts, 1) / self.bound)
 
 
 def suspicious_users(dataset: ClickDataset) -> Columns:

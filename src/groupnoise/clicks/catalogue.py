@@ -260,8 +260,7 @@ def _best_above_bound(table: FloatArray, width: int) -> IntArray | None:
     starts = np.searchsorted(rows, np.arange(n_rows))
     if (np.diff(np.append(starts, len(rows))) < width).any():  # a score is not a number
         return None
-    picked: IntArray = items[best_first[starts[:, None] + np.arange(width)]]
-    return picked
+    return items[best_first[starts[:, None] + np.arange(width)]]
 
 
 def _above_or_first_at(
@@ -294,8 +293,7 @@ def _best_by_partition(table: FloatArray, width: int) -> IntArray:
         picked[row] = contenders[by_score]
         best[row] = table[row, picked[row]]
     order = np.argsort(-best, axis=1, kind="stable")
-    result: IntArray = np.take_along_axis(picked, order, axis=1)
-    return result
+    return np.take_along_axis(picked, order, axis=1)
 
 
 def click_log(histories: Any) -> ClickDataset | None:

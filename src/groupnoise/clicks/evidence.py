@@ -125,8 +125,7 @@ def position_table(weights: Tensor) -> Tensor:
     Of shape (n_blocks, size, size): of the clicks (last axis) after each (axis before it): 0 for
     those that come later. `weights` (n_blocks, size): of a click by how many clicks came after it.
     """
-    result: Tensor = _PositionTable.apply(weights)  # type: ignore[no-untyped-call]
-    return result
+    return _PositionTable.apply(weights)  # type: ignore[no-untyped-call]
 
 
 class _PositionTable(torch.autograd.Function):

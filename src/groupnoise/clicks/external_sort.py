@@ -288,8 +288,7 @@ def _all_items(building: Path, state: ConversionState) -> pl.Series:
         # Merged only once they are many, so that the catalogue is not sorted anew for each run.
         if sum(map(len, waiting)) > max(len(items), 1 << 20):
             items, waiting = pl.concat([items, *waiting]).unique(), []
-    ordered: pl.Series = pl.concat([items, *waiting]).unique().sort()
-    return ordered
+    return pl.concat([items, *waiting]).unique().sort()
 
 
 def _user_bounds(building: Path, state: ConversionState, rows_at_once: int) -> pl.Series:
@@ -298,8 +297,7 @@ def _user_bounds(building: Path, state: ConversionState, rows_at_once: int) -> p
     step = max(min(state.run_rows) // (8 * n_ranges), 1)
     users = pl.concat([run["user"].gather_every(step) for run in open_runs(building, state)])
     places = np.linspace(0, len(users), n_ranges + 1)[1:-1].astype(np.int64)
-    bounds: pl.Series = users.sort().gather(places).unique(maintain_order=True)
-    return bounds
+    return users.sort().gather(places).unique(maintain_order=True)
 
 
 def _take_range(
@@ -335,8 +333,7 @@ def _packed_key(clicks: pl.DataFrame) -> IntArray | None:
     span = int(timestamps.max()) - first_timestamp + 1
     if (int(users.max()) - first_user + 1) * span >= 2**63:
         return None
-    key: IntArray = (users - first_user) * span + (timestamps - first_timestamp)
-    return key
+    return (users - first_user) * span + (timestamps - first_timestamp)
 
 
 def _append_histories(

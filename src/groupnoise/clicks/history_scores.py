@@ -105,8 +105,7 @@ def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mi
     """
 
     def features_of(items: IntArray) -> Float32Array:
-        vectors: Float32Array = model.encode_objects(torch.from_numpy(items)).detach().numpy()
-        return vectors
+        return model.encode_objects(torch.from_numpy(items)).detach().numpy()
 
     return rule.mixture(features_of, histories.objects.astype(np.int64), histories.offsets)
 
@@ -273,14 +272,13 @@ class ItemSlices(NamedTuple):
         """
         mixture = self.mixture if rows is None else self.mixture.take(rows)
         shares = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
-        mixed: FloatArray = F.embedding_bag(
+        return F.embedding_bag(
             torch.from_numpy(mixture.query_of),
             shares,
             torch.from_numpy(mixture.offsets[:-1]),
             mode="sum",
             per_sample_weights=torch.from_numpy(np.exp(mixture.log_weight)),
         ).numpy()
-        return mixed
 
 
 class HistoryLogits(NamedTuple):

@@ -91,10 +91,7 @@ class JudgedTargets:
     @property
     def popularity(self) -> FloatArray:
         """Training clicks on each target."""
-        clicks: FloatArray = np.where(
-            self.targets >= 0, self.catalogue_popularity[self.targets], 0.0
-        )
-        return clicks
+        return np.where(self.targets >= 0, self.catalogue_popularity[self.targets], 0.0)
 
     def rows(self, figure: str = "NDCG", k: int = TOP) -> FloatArray:
         """Return a figure of each target, in expectation over ties.

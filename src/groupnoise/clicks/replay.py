@@ -285,5 +285,4 @@ def _read_clicked(table: Table, column: str) -> NDArray[np.bool_]:
             f"{table.locate(int(wrong[0]))}: {column} is {values[wrong[0]]:g}; a row was clicked "
             "(1) or not (0)."
         )
-    clicked: NDArray[np.bool_] = values == 1
-    return clicked
+    return values == 1

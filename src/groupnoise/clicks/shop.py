@@ -274,8 +274,7 @@ def _other_shelf(shop: _Shop, taken: IntArray, generator: np.random.Generator) -
     """Draw for each row a shelf that is not among those it holds."""
     keys = generator.random((len(taken), shop.n_shelves))
     np.put_along_axis(keys, taken, np.inf, axis=1)
-    shelf: IntArray = keys.argmin(axis=1)
-    return shelf
+    return keys.argmin(axis=1)
 
 
 def _stray_items(shop: _Shop, interests: IntArray, generator: np.random.Generator) -> IntArray:
@@ -299,5 +298,4 @@ def _running_share(weights: FloatArray) -> FloatArray:
 def _draw_position(running_shares: FloatArray, generator: np.random.Generator) -> IntArray:
     """Draw one column per row; each row holds running sums that end at 1."""
     threshold = generator.random((len(running_shares), 1))
-    position: IntArray = (running_shares <= threshold).sum(axis=1)
-    return position
+    return (running_shares <= threshold).sum(axis=1)

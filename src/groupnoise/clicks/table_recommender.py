@@ -106,8 +106,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def _width(self) -> int:
         """Return how wide the vectors of the trained tables are."""
-        dim: int = self.model_.object_encoder.weight.shape[1]  # type: ignore[index,assignment]
-        return dim
+        return self.model_.object_encoder.weight.shape[1]  # type: ignore[index, return-value]
 
     def scoring_rule(self) -> ScoringRule:
         """Return how this model scores items after a history.
@@ -129,8 +128,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         )
 
     def _score_all(self, histories: Groups) -> FloatArray:
-        scores: FloatArray = score_catalogue(self.model_, self._queries(histories)).numpy()
-        return scores
+        return score_catalogue(self.model_, self._queries(histories)).numpy()
 
     def item_slices(self, histories: Groups) -> ItemSlices | None:
         """Return what scores all histories for a few items at a time, for ranking at size.
@@ -175,8 +173,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
         wanted = torch.from_numpy(np.maximum(items, 0))
-        scores: FloatArray = score_items(self.model_, self._queries(histories), wanted).numpy()
-        return scores
+        return score_items(self.model_, self._queries(histories), wanted).numpy()
 
     def _queries(self, histories: Groups) -> Mixture:
         return queries_of(self.model_, self.scoring_rule(), histories)

@@ -145,8 +145,7 @@ class WindowTraining(TableRecommender):
     @property
     def group_size(self) -> int:
         """How many of the latest clicks make a group where each is normalised by itself."""
-        size: int = self._in_use("window_size")
-        return size
+        return self._in_use("window_size")
 
     def _merge_members(self) -> None:
         """Keep the members as one model, so that whatever reads a model need not know of them."""

@@ -221,8 +221,7 @@ def inner_products(members: Tensor) -> Tensor:
     Of shape (groups, size, size): differentiable once, with one product in the backward pass where
     torch has two. `members` (groups, size, dim): vectors.
     """
-    products: Tensor = _InnerProducts.apply(members)  # type: ignore[no-untyped-call]
-    return products
+    return _InnerProducts.apply(members)  # type: ignore[no-untyped-call]
 
 
 def products_of_members(members: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -86,11 +86,9 @@ def cross_entropy(
     everything to torch.
     """
     if loop is not None:
-        found: Tensor = _BlockedCrossEntropy.apply(queries, candidates, offset, positive, loop)  # type: ignore[no-untyped-call]
-        return found
+        return _BlockedCrossEntropy.apply(queries, candidates, offset, positive, loop)  # type: ignore[no-untyped-call]
     if len(queries) * len(candidates) <= KEPT_ELEMENTS:
-        mean: Tensor = _CrossEntropy.apply(queries, candidates, offset, positive)  # type: ignore[no-untyped-call]
-        return mean
+        return _CrossEntropy.apply(queries, candidates, offset, positive)  # type: ignore[no-untyped-call]
     logits = (queries * F.embedding(positive, candidates)).sum(-1) + offset[positive]
     return (log_normalizer(queries, candidates, offset) - logits).mean()
 

@@ -174,14 +174,12 @@ def rates_of(shares: Mapping[str, Any] | None, class_names: Sequence[str]) -> Fl
 
 
 def _log_loss(probabilities: FloatArray) -> FloatArray:
-    result: FloatArray = -np.log(np.maximum(probabilities, MIN_PROBABILITY))
-    return result
+    return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def _presence_loss(present: BoolArray, claims: FloatArray) -> FloatArray:
     """Return -log P of what labels are: present or absent."""
-    result: FloatArray = np.where(present, _log_loss(claims), _log_loss(1.0 - claims))
-    return result
+    return np.where(present, _log_loss(claims), _log_loss(1.0 - claims))
 
 
 def _presence_error(present: BoolArray, claims: FloatArray) -> float:

@@ -145,7 +145,7 @@ class MLPEncoder(nn.Module):
         values = inputs
         for layer in self.layers[:-1]:
             values = self._drop(F.relu(layer(values)))
-        return self.layers[-1](values)  # type: ignore[no-any-return]
+        return self.layers[-1](values)
 
     def _drop(self, values: Tensor) -> Tensor:
         # nn.Dropout draws from torch's global generator; ours keeps `random_state` in charge.

@@ -161,8 +161,7 @@ def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
 def hit_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
     """Return for each row the chance of the target to be among the first `k`; see `hit_at_k`."""
     better, tied = _rank_counts(n_better, n_tied, k)
-    chances: FloatArray = np.clip(k - better, 0, tied + 1) / (tied + 1)
-    return chances
+    return np.clip(k - better, 0, tied + 1) / (tied + 1)
 
 
 def gain_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
@@ -181,8 +180,7 @@ def _expected_value(n_better: ArrayLike, n_tied: ArrayLike, values: FloatArray) 
     better, tied = _rank_counts(n_better, n_tied, k)
     before = np.concatenate([[0.0], np.cumsum(values)])  # (k + 1,)
     block = before[np.minimum(better + tied + 1, k)] - before[np.minimum(better, k)]
-    expected: FloatArray = block / (tied + 1)
-    return expected
+    return block / (tied + 1)
 
 
 def _paired_rows(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

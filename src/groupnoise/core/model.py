@@ -113,8 +113,7 @@ class MatchingModel(nn.Module):
 
     def _encode(self, encoder: nn.Module, inputs: Tensor) -> Tensor:
         if self.precision is None:
-            vectors: Tensor = encoder(inputs)
-            return vectors
+            return encoder(inputs)
         with torch.autocast(inputs.device.type, self.precision):
             vectors = encoder(inputs)
         return vectors.float()

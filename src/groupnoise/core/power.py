@@ -78,8 +78,7 @@ def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:
     [-1.0, 0.0, 1.0, 3.0]
     """
     power = np.where(values < 0, 2.0 - exponent, exponent)
-    result: Floats = np.copysign(boxcox1p(np.abs(values), power), values)
-    return result
+    return np.copysign(boxcox1p(np.abs(values), power), values)
 
 
 def likeliest_exponents(rows: Floats) -> Floats:
@@ -110,8 +109,7 @@ def _likeliest(values: Floats) -> Floats:
         own = np.where(np.abs(own) < 1e-9, 1e-9, own)
         variance = (sign * np.expm1(own * size) / own).var(axis=1)
         found = (exponent - 1.0) * slope - 0.5 * np.log(np.where(variance > 0, variance, 1.0))
-        sound: Floats = np.where(variance > 0, found, -np.inf)
-        return sound
+        return np.where(variance > 0, found, -np.inf)
 
     # Squares of powers must not overflow, even of somewhat larger values; below zero 2 - e counts.
     most = MAX_LOG_POWER / np.log1p(20.0 * np.abs(values).max(axis=1))

@@ -57,8 +57,7 @@ def _per_class(
     # A class that no group may have weighs nothing and would divide by zero.
     present = counts > 0
     balanced = len(membership) / (present.sum() * np.where(present, counts, 1.0))
-    result: FloatArray = np.where(present, balanced, 0.0)
-    return result
+    return np.where(present, balanced, 0.0)
 
 
 def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:

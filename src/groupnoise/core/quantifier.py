@@ -108,8 +108,7 @@ def log1mexp(values: Tensor) -> Tensor:
 
     Of the same shape, at most zero. `values`: positive numbers; those below 1e-30 count as 1e-30.
     """
-    found: Tensor = _Log1mExp.apply(values)  # type: ignore[no-untyped-call]
-    return found
+    return _Log1mExp.apply(values)  # type: ignore[no-untyped-call]
 
 
 def log_complement(log_probabilities: Tensor) -> Tensor:

@@ -119,8 +119,7 @@ class Scaler:
         assert self.power is not None
         wide = torch.from_numpy(np.array(rows)).float()
         self.power.raise_in_place(wide)
-        raised: NDArray[np.float32] = wide.numpy()
-        return raised
+        return wide.numpy()
 
     @property
     def _is_near(self) -> bool:
@@ -241,8 +240,7 @@ class PieceMap:
     @property
     def is_indicator(self) -> NDArray[np.bool_]:
         """Which columns indicate a value."""
-        found: NDArray[np.bool_] = self.table[1] == 1
-        return found
+        return self.table[1] == 1
 
     @classmethod
     def fit(cls, rows: NDArray[Any]) -> PieceMap:
@@ -267,8 +265,7 @@ class PieceMap:
         _, kind, value = self.table
         found = rows[:, self.feature].astype(np.float64)
         excess = np.maximum(found - value, 0.0)
-        result: Floats = np.where(kind == 0, found, np.where(kind == 1, found == value, excess))
-        return result
+        return np.where(kind == 0, found, np.where(kind == 1, found == value, excess))
 
 
 class LandmarkMap:
@@ -296,8 +293,7 @@ class LandmarkMap:
         found = (rows.astype(np.float64) - centre) / spread
         squares = (found**2).sum(axis=1)[:, None] + (places**2).sum(axis=1)
         distance = np.maximum(squares - 2.0 * found @ places.T, 0.0) / places.shape[1]
-        result: Floats = np.exp(-NEAR * (1.0 + NEARER / places.shape[1]) * distance)
-        return result
+        return np.exp(-NEAR * (1.0 + NEARER / places.shape[1]) * distance)
 
 
 def rows_to_predict(estimator: Any, X: Any) -> FloatArray:

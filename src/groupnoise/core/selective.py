@@ -279,8 +279,7 @@ def belief_with_errors(
     if errors <= believed or most <= believed:
         return belief
     share = min(MAX_EVEN, (errors - believed) / (most - believed))
-    mixed: FloatArray = (1.0 - share) * belief + share * even
-    return mixed
+    return (1.0 - share) * belief + share * even
 
 
 def foretold_candidates(

@@ -278,8 +278,7 @@ class Decisions:
         record = {each.name: getattr(self, each.name) for each in fields(self)}
         record["options"] = [asdict(option) for option in self.options]
         record["trials"] = [trial.as_record() for trial in self.trials]
-        finite: dict[str, Any] = _finite(plain(record))
-        return finite
+        return _finite(plain(record))
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Decisions:

@@ -101,8 +101,7 @@ def read_numbers(table: Table, column: str) -> FloatArray:
     _check_cells(
         table, column, cells, ~numbers.is_finite(), "is not finite", "impute or drop that row"
     )
-    values: FloatArray = numbers.to_numpy()
-    return values
+    return numbers.to_numpy()
 
 
 def holds_dates(table: Table, column: str) -> bool:
@@ -131,8 +130,7 @@ def read_timestamps(
         return np.asarray(cells.to_numpy(), dtype=np.int64)
     else:
         return read_numbers(table, column)
-    seconds: NDArray[Any] = timestamps.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
-    return seconds
+    return timestamps.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
 
 
 def read_id_cells(table: Table, column: str) -> pl.Series:
@@ -160,14 +158,12 @@ def number_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:
         if span <= 8 * len(ids) and ids[0] <= requested.min() and requested.max() <= ids[-1]:
             table = np.full(span, -1, dtype=np.int64)
             table[ids - ids[0]] = np.arange(len(ids))
-            looked_up: IntArray = table[requested - ids[0]]
-            return looked_up
+            return table[requested - ids[0]]
     numbered = pl.DataFrame({"id": vocabulary}).with_row_index("code")
     found = pl.DataFrame({"id": cells}).join(
         numbered, on="id", how="left", maintain_order="left", nulls_equal=True
     )
-    codes: IntArray = found["code"].cast(pl.Int64).fill_null(-1).to_numpy()
-    return codes
+    return found["code"].cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def ids_as_array(vocabulary: pl.Series) -> NDArray[Any]:

@@ -294,8 +294,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         )
     if kind == "clicks":
         found["notes"] = {**manifest["notes"], **below(NOTE, arrays)}
-    data: StoredData = form.dataset(**found)
-    return data
+    return form.dataset(**found)
 
 
 def item_dtype(n_items: int) -> np.dtype[Any]:

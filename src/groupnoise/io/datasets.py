@@ -209,8 +209,7 @@ def single_label(labels: BoolArray) -> IntArray:
     int64 ndarray of shape (n_bags,)
         The column of each bag's label, the first where it has several.
     """
-    classes: IntArray = np.argmax(labels, axis=1).astype(np.int64)
-    return classes
+    return np.argmax(labels, axis=1).astype(np.int64)
 
 
 def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
@@ -314,8 +313,7 @@ def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
     """Return the indices of the rows asked for."""
     # An empty list would become an array of floats, which cannot index.
     requested = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
-    picked: IntArray = np.arange(n_rows)[requested]
-    return picked
+    return np.arange(n_rows)[requested]
 
 
 def _taken(dataset: Any, names: Sequence[str], rows: IntArray) -> dict[str, Any]:

@@ -96,8 +96,7 @@ def is_duplicate_row(features: NDArray[Any]) -> NDArray[np.bool_]:
 
 def is_constant_feature(features: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the columns that hold one value only."""
-    constant: NDArray[np.bool_] = features.min(axis=0) == features.max(axis=0)
-    return constant
+    return features.min(axis=0) == features.max(axis=0)
 
 
 def scale_oddity(features: NDArray[Any]) -> list[str]:

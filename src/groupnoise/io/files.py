@@ -301,8 +301,7 @@ def open_regular(path: Path) -> BinaryIO:
 def parse_toml(text: str) -> dict[str, Any]:
     """Return what a text in TOML says; ValueError if it is none."""
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    found: dict[str, Any] = toml.loads(text)
-    return found
+    return toml.loads(text)
 
 
 def read_json(path: Path) -> Any:

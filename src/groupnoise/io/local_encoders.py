@@ -143,7 +143,7 @@ def _of_file(file: Path, attribute: str, weights: Path | None) -> Callable[[Any]
         if not isinstance(found, nn.Module):
             raise ParameterError(f"{attribute!r} of {file} is no torch module to take weights.")
         _load_weights(found, weights)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _short(error: Exception) -> str:

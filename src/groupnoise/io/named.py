@@ -96,8 +96,7 @@ def _rows_first(indicator: Any, n_rows: int, path: Path) -> NDArray[np.bool_]:
         raise DataError(
             f"{path} has {counted(n_rows, 'rows')} of features but labels of shape {dense.shape}."
         )
-    indicated: NDArray[np.bool_] = dense.astype(bool)
-    return indicated
+    return dense.astype(bool)
 
 
 def load_clicks(path: Path, items_path: Path | None = None) -> ClickDataset:

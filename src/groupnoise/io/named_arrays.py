@@ -127,8 +127,7 @@ def turn_rows_first(
     if array.shape[0] == n_rows:
         return array
     report(f"{origin} stores the {part} as labels x instances; transposed it")
-    turned: NDArray[Any] = array.T
-    return turned
+    return array.T
 
 
 def class_index(values: NDArray[Any], class_names: Sequence[str], origin: str) -> IntArray:

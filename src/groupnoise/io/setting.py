@@ -309,8 +309,7 @@ class Setting(ABC, Generic[Data]):
 def find_setting(name: str) -> Setting[Any]:
     """Return the object of a setting by the name that `--setting` takes."""
     check_choice("--setting", name, SETTINGS)
-    setting: Setting[Any] = importlib.import_module(HOMES[name]).SETTING
-    return setting
+    return importlib.import_module(HOMES[name]).SETTING
 
 
 def setting_of(dataset: Any) -> Setting[Any]:

@@ -104,14 +104,12 @@ def read_words(table: Table, column: str, words: Sequence[str]) -> FloatArray:
     reader = CountVectorizer(token_pattern=TOKEN, vocabulary=list(words))
     counts = reader.transform(cells_as_text(table, column)).astype(np.float32)
     counts.data = 1.0 + np.log(counts.data)
-    dense: FloatArray = normalize(counts).toarray()
-    return dense
+    return normalize(counts).toarray()
 
 
 def cells_as_text(table: Table, column: str) -> list[str]:
     """Return the cells of a column as text, empty where there is none."""
-    text: list[str] = table.frame[column].cast(pl.String).fill_null("").to_list()
-    return text
+    return table.frame[column].cast(pl.String).fill_null("").to_list()
 
 
 def categories_of(table: Table, names: Sequence[str] | None) -> dict[str, list[str]]:

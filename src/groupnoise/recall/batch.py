@@ -290,5 +290,4 @@ def _plan(
     if not is_data_folder(histories):
         files = find_source(histories, format=columns.get("format"))
         plan["bytes"] = [files.size_of(path)[0] for path in files.paths]
-    as_written: dict[str, Any] = json.loads(json.dumps(plan))
-    return as_written
+    return json.loads(json.dumps(plan))

@@ -74,8 +74,7 @@ def _answers(estimator: Any, items: IntArray, top: int) -> IntArray:
     """Return the best other items after each clicked one, as item indices."""
     scores = np.array(estimator.scores(Groups(items, np.arange(len(items) + 1))))
     scores[np.arange(len(items)), items] = -np.inf
-    best: IntArray = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-    return best
+    return np.argsort(-scores, axis=1, kind="stable")[:, :top]
 
 
 def _related(clicks: ClickDataset, items: IntArray, answers: IntArray) -> np.ndarray[Any, Any]:

@@ -297,8 +297,7 @@ class SmoothedClassifier:
     @property
     def history_(self) -> list[dict[str, Any]]:
         """One record per epoch."""
-        history: list[dict[str, Any]] = getattr(self.classifier, "history_", [])
-        return history
+        return getattr(self.classifier, "history_", [])
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -335,8 +334,7 @@ class Committee:
     @property
     def history_(self) -> list[dict[str, Any]]:
         """The records of the first member, as an example of all."""
-        history: list[dict[str, Any]] = getattr(self.members[0], "history_", [])
-        return history
+        return getattr(self.members[0], "history_", [])
 
     @property
     def ordinal_smoothing(self) -> float:

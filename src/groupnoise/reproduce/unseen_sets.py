@@ -176,7 +176,7 @@ def noisy_candidates(
     if noise == "instance":
         return confusable(features, truth, n_classes, generator)
     most = max(2, min(5, n_classes - 1))
-    drawn: BoolArray = add_candidates(
+    return add_candidates(
         truth,
         n_classes,
         epsilon=0.9,
@@ -184,7 +184,6 @@ def noisy_candidates(
         correlated=noise == "correlated",
         random_state=generator,
     )[0]
-    return drawn
 
 
 def confusable(

@@ -63,8 +63,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
     @property
     def weighting_strength_(self) -> float:
         """The strength in use: the parameter, or what was chosen where it is "auto"."""
-        strength: float = self._in_use("weighting_strength")
-        return strength
+        return self._in_use("weighting_strength")
 
     @property
     def temperature_(self) -> Any:
@@ -273,8 +272,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
 
     def _weights(self) -> nn.Module:
         """Return the module that holds everything trained."""
-        weights: nn.Module = getattr(self, "members_", self.model_)
-        return weights
+        return getattr(self, "members_", self.model_)
 
     def _generator(self) -> np.random.Generator:
         return generator_from(self.random_state)

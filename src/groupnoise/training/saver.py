@@ -55,8 +55,7 @@ def identity_of(
     for name, tensor in tensors_of(state.model).items():
         identity[f"shape of {name}"] = list(tensor.shape)
     identity["data"] = {FINGERPRINT: fingerprint(data)}
-    plain: dict[str, Any] = json.loads(json.dumps(identity))
-    return plain
+    return json.loads(json.dumps(identity))
 
 
 def check_same_training(where: object, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:

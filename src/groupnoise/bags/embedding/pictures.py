@@ -123,8 +123,7 @@ def embed_picture(path: Path, cut: Cut, encoder: Encoder | None = None) -> Embed
 
 
 def _begins(length: int, size: int, stride: int) -> IntArray:
-    begins: IntArray = np.arange(0, max(1, length - (size - 1) // 2), stride, dtype=np.int64)
-    return begins
+    return np.arange(0, max(1, length - (size - 1) // 2), stride, dtype=np.int64)
 
 
 def _blocks(pixels: NDArray[np.uint8], places: IntArray, size: int) -> Any:
@@ -197,8 +196,7 @@ def _cell_means(values: FloatArray) -> FloatArray:
     begins = np.arange(N_CELLS) * size // N_CELLS
     widths = np.diff(np.append(begins, size)).astype(np.float64)
     sums = np.add.reduceat(np.add.reduceat(values, begins, axis=1), begins, axis=2)
-    means: FloatArray = sums / (widths[:, None] * widths[None, :])[None, :, :, None]
-    return means
+    return sums / (widths[:, None] * widths[None, :])[None, :, :, None]
 
 
 def _texture(grey: FloatArray) -> FloatArray:

@@ -58,8 +58,7 @@ def open_recording(path: Path) -> FloatArray:
     if rate == RATE:
         return plain
     shared = int(np.gcd(RATE, int(rate)))
-    resampled: FloatArray = resample_poly(plain, RATE // shared, int(rate) // shared)
-    return resampled
+    return resample_poly(plain, RATE // shared, int(rate) // shared)
 
 
 def embed_recording(path: Path, cut: Cut) -> Embedded:
@@ -91,8 +90,7 @@ def mel_bank() -> FloatArray:
     edges = 700 * (10 ** (np.linspace(0, highest, N_BANDS + 2) / 2595) - 1)
     low, middle, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     rising, falling = (frequencies - low) / (middle - low), (high - frequencies) / (high - middle)
-    bank: FloatArray = np.maximum(0, np.minimum(rising, falling))
-    return bank
+    return np.maximum(0, np.minimum(rising, falling))
 
 
 def _describe(samples: FloatArray, bank: FloatArray) -> FloatArray:
@@ -100,7 +98,4 @@ def _describe(samples: FloatArray, bank: FloatArray) -> FloatArray:
     power = np.abs(np.fft.rfft(frames * np.hanning(WINDOW), axis=1)) ** 2
     bands = np.log(power @ bank.T + 1e-6)  # (n_frames, n_bands)
     change = np.abs(np.diff(bands, axis=0)).mean(axis=0) if len(bands) > 1 else 0 * bands[0]
-    described: FloatArray = np.concatenate(
-        [bands.mean(axis=0), bands.std(axis=0), bands.max(axis=0), change]
-    )
-    return described
+    return np.concatenate([bands.mean(axis=0), bands.std(axis=0), bands.max(axis=0), change])

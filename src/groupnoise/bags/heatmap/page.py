@@ -142,8 +142,7 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
 
 def _relative(responsibility: FloatArray) -> FloatArray:
     """Return responsibilities by the highest one of the bag, so that small shares are seen."""
-    highest: FloatArray = responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
-    return highest
+    return responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
 
 
 def _on_plane(

@@ -73,8 +73,7 @@ class LRURecRecommender(SASRecRecommender):
         states, targets = self._trained_positions(clicks, only_target)
         table, biases = self.network_.items.weight[: self.n_items_], self.network_.biases
         logits = (states * table[targets]).sum(-1) + biases[targets]
-        loss: Tensor = (log_normalizer(states, table, biases) - logits).mean()
-        return loss
+        return (log_normalizer(states, table, biases) - logits).mean()
 
 
 class LRURecNetwork(CausalNetwork):
@@ -135,8 +134,7 @@ class _Block(nn.Module):
         )
         read = self.leave(memory.transpose(0, 1).flatten(-2))
         states = self.recurrence_norm(states + self.dropout(read))
-        answered: Tensor = self.perceptron_norm(states + self.perceptron(states))
-        return answered
+        return self.perceptron_norm(states + self.perceptron(states))
 
 
 def complex_recurrence(real: Tensor, imaginary: Tensor, added: Tensor) -> Tensor:
@@ -145,8 +143,7 @@ def complex_recurrence(real: Tensor, imaginary: Tensor, added: Tensor) -> Tensor
     Of shape (n_steps, n, 2, n_states): differentiable once. `real`, `imaginary`: parts of the
     decay. `added` (n_steps, n, 2, n_states): real, then imaginary parts.
     """
-    result: Tensor = _ComplexRecurrence.apply(real, imaginary, added)  # type: ignore[no-untyped-call]
-    return result
+    return _ComplexRecurrence.apply(real, imaginary, added)  # type: ignore[no-untyped-call]
 
 
 class _ComplexRecurrence(torch.autograd.Function):

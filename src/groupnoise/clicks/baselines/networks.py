@@ -262,13 +262,11 @@ class VectorScoring(NeuralRecommender):
 
     def _score_all(self, histories: Groups) -> FloatArray:
         queries, vectors, biases = self._vectors(histories)
-        scores: FloatArray = queries @ vectors.T + biases
-        return scores
+        return queries @ vectors.T + biases
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
         queries, vectors, biases = self._vectors(histories)
-        scores: FloatArray = np.einsum("nd,nmd->nm", queries, vectors[items]) + biases[items]
-        return scores
+        return np.einsum("nd,nmd->nm", queries, vectors[items]) + biases[items]
 
     @torch.no_grad()
     def _vectors(self, histories: Groups) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -201,8 +201,7 @@ class SASRecRecommender(VectorScoring):
         table = self.network_.items.weight[: self.n_items_]
         if self.n_negatives is None:
             logits = (states * table[targets]).sum(-1)
-            exact: Tensor = (log_normalizer(states, table) - logits).mean()
-            return exact
+            return (log_normalizer(states, table) - logits).mean()
         drawn = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
         return sampled_softmax_loss(states, table, targets, drawn.to(clicks.device)).mean()
 
@@ -298,5 +297,4 @@ class _Block(nn.Module):
         attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         attended = self.attention_out(attended.transpose(1, 2).reshape(n, size, dim))
         states = states + self.dropout(attended)
-        answered: Tensor = states + self.perceptron(states)
-        return answered
+        return states + self.perceptron(states)

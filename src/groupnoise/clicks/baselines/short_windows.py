@@ -141,8 +141,7 @@ class AttRecNetwork(nn.Module):
         own = torch.eye(clicks.shape[1], dtype=torch.bool, device=clicks.device)
         weights = weights.masked_fill(own & (n_real > 1).unsqueeze(-1), 0.0)
         attended = (weights @ values).masked_fill(~is_real.unsqueeze(-1), 0.0)
-        mean: Tensor = attended.sum(1) / n_real
-        return mean
+        return attended.sum(1) / n_real
 
     def squared_distances(self, clicks: Tensor, items: Tensor) -> Tensor:
         """Return the squared distances of `items` (n, m) to each history's m, shape (n, m)."""
@@ -236,8 +235,7 @@ class ComiRecRecommender(WindowRecommender, VectorScoring):
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
         interests, vectors, _ = self._vectors(histories)
-        scores: FloatArray = np.einsum("nkd,nmd->nkm", interests, vectors[items]).max(axis=1)
-        return scores
+        return np.einsum("nkd,nmd->nkm", interests, vectors[items]).max(axis=1)
 
 
 class ComiRecNetwork(nn.Module):

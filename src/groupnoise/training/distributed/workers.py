@@ -23,8 +23,7 @@ def logsumexp_over_workers(log_normalizers: Tensor, *, counts: bool = True) -> T
     `log_normalizers`: this worker's log-sum-exp; the same shape on every worker. `counts`: whether
     this worker's objects count; one that was lent a row calls without adding to it.
     """
-    result: Tensor = _LogSumExp.apply(log_normalizers, counts)  # type: ignore[no-untyped-call]
-    return result
+    return _LogSumExp.apply(log_normalizers, counts)  # type: ignore[no-untyped-call]
 
 
 class _LogSumExp(torch.autograd.Function):
