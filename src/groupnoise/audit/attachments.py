@@ -116,11 +116,7 @@ def read_row_attachments(
 
 
 def read_item_attachments(
-    path: Path | str,
-    item_ids: NDArray[Any],
-    *,
-    images: Sequence[str] = (),
-    text: str | None = None,
+    path: Path | str, item_ids: NDArray[Any], *, images: Sequence[str] = (), text: str | None = None
 ) -> Attachments:
     """Read the pictures and titles of items from a table of items, whose first column is the id.
 

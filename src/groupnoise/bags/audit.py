@@ -47,10 +47,7 @@ class BagSource:
     setting = "mil"
 
     def __init__(
-        self,
-        dataset: BagDataset,
-        truth: IntArray | None = None,
-        teaches: BoolArray | None = None,
+        self, dataset: BagDataset, truth: IntArray | None = None, teaches: BoolArray | None = None
     ) -> None:
         self.dataset = dataset
         self.truth = truth

@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.bag_files import (
-    ARRAYS,
-    HDF5,
-    SUFFIXES,
-    ZARR,
-    BagContent,
-    BagFile,
-    open_zarr,
-)
+from groupnoise.bags.bag_files import ARRAYS, HDF5, SUFFIXES, ZARR, BagContent, BagFile, open_zarr
 from groupnoise.bags.label_table import BagLabels, read_label_table
 from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core import streamed_groups

@@ -125,11 +125,7 @@ class BagCalibration(CalibratedSets, Calibration):
             self._set_ensemble(replace(estimator.ensemble_, **own))
 
     def _temperature(
-        self,
-        instances: Groups,
-        labels: BoolArray,
-        known: IntArray | None,
-        only_if_better: bool,
+        self, instances: Groups, labels: BoolArray, known: IntArray | None, only_if_better: bool
     ) -> tuple[float, CalibrationTrial]:
         """Return the temperature of instances, and what it is worth."""
         estimator: Any = self
@@ -337,10 +333,7 @@ class BagCalibration(CalibratedSets, Calibration):
 
 
 def calibrated_instances(
-    probabilities: FloatArray,
-    possible: BoolArray,
-    truth: IntArray | None,
-    background: FloatArray,
+    probabilities: FloatArray, possible: BoolArray, truth: IntArray | None, background: FloatArray
 ) -> SetCalibration:
     """Return held-out instances as `calibrated_by` does; those of bags without a label have none.
 

@@ -17,10 +17,7 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
-from groupnoise.io.cells import (
-    number_ids,
-    read_id_cells,
-)
+from groupnoise.io.cells import number_ids, read_id_cells
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset

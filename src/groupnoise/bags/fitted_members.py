@@ -154,10 +154,7 @@ class FittedStatistics:
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
         names = ("weight", "bag_scale", "bag_shift")
-        return {
-            "settings": asdict(self.settings),
-            **{name: getattr(self, name) for name in names},
-        }
+        return {"settings": asdict(self.settings), **{name: getattr(self, name) for name in names}}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what its scaler and its kernel learned."""

@@ -268,11 +268,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         MaxMatchingMIPLClassifier
             Not fitted.
         """
-        settings = {
-            "encoder": "identity",
-            "pooling": 1.0,
-            **PAPER_TRAINING,
-        }
+        settings = {"encoder": "identity", "pooling": 1.0, **PAPER_TRAINING}
         return cls(**{**settings, **overrides})
 
     def fit(

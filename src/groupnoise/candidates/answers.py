@@ -190,11 +190,7 @@ class SelectiveAnswers(CalibratedSets):
 
 @inherit_docstring
 class CandidateAnswers(
-    CandidateParameters,
-    ClassifierMixin,
-    SelectiveAnswers,
-    CandidateCalibration,
-    MatchingEstimator,
+    CandidateParameters, ClassifierMixin, SelectiveAnswers, CandidateCalibration, MatchingEstimator
 ):
     """Probabilities, labels and responsibilities from what members say of rows and labels."""
 

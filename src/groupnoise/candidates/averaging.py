@@ -187,9 +187,7 @@ def _near(ranking: list[Option], scores: Mapping[str, FloatArray]) -> list[Optio
         option
         for number, option in enumerate(left[:MAX_AVERAGED])
         if is_level(
-            scores[left[0].name],
-            scores[option.name],
-            BEHIND if number < MIN_AVERAGED else 1.0,
+            scores[left[0].name], scores[option.name], BEHIND if number < MIN_AVERAGED else 1.0
         )
     ]
 

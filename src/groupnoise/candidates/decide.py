@@ -28,10 +28,7 @@ from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
 from groupnoise.core.words import counted
-from groupnoise.decisions.halving import (
-    SAVED_AS,
-    successive_halving,
-)
+from groupnoise.decisions.halving import SAVED_AS, successive_halving
 from groupnoise.decisions.portfolio import Option, is_auto, is_plain, narrow, parse_budget
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError, TrainingStopped
@@ -318,10 +315,7 @@ def given_values(parameters: CandidateParameters) -> dict[str, Any]:
 
 
 def settings_to_train(
-    estimator: Any,
-    trials: HeldOutTrials,
-    workers: Workers | None,
-    checkpoint: Checkpoints | None,
+    estimator: Any, trials: HeldOutTrials, workers: Workers | None, checkpoint: Checkpoints | None
 ) -> Decisions:
     """Return the settings to train and why.
 

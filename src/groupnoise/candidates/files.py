@@ -14,12 +14,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.cells import and_more
 from groupnoise.io.column_names import INDICATORS
-from groupnoise.io.columns import (
-    check_no_votes,
-    match_columns,
-    need_column,
-    pick_column,
-)
+from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
@@ -30,11 +25,7 @@ from groupnoise.io.label_spellings import (
     labels_to_look_at,
     split_names,
 )
-from groupnoise.io.memberships import (
-    read_memberships,
-    read_truth,
-    read_weights,
-)
+from groupnoise.io.memberships import read_memberships, read_truth, read_weights
 from groupnoise.io.named_arrays import (
     NamedArrays,
     check_array_rows,
@@ -254,11 +245,7 @@ def _guess_candidates(
 
 
 def _candidates_where_given(
-    table: Table,
-    columns: Sequence[str],
-    separator: str | None,
-    keep: Sequence[str],
-    report: Report,
+    table: Table, columns: Sequence[str], separator: str | None, keep: Sequence[str], report: Report
 ) -> tuple[BoolArray, list[str]]:
     """Return the candidates of each row; a row without any, or a table, is no fault."""
     rows = np.arange(len(table))

@@ -98,12 +98,7 @@ OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
     ),
     (
         "linear, standard",
-        {
-            "scaling": "standard",
-            "weight_decay": 1.0,
-            "encoder": "linear",
-            "normalize": "objects",
-        },
+        {"scaling": "standard", "weight_decay": 1.0, "encoder": "linear", "normalize": "objects"},
         "features tell labels apart linearly",
         0.0,
     ),

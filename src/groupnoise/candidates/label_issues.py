@@ -51,11 +51,7 @@ def stratified_folds(
 
 
 def cross_fit(
-    predict: Predict,
-    labels: IntArray,
-    n_classes: int,
-    n_folds: int,
-    generator: np.random.Generator,
+    predict: Predict, labels: IntArray, n_classes: int, n_folds: int, generator: np.random.Generator
 ) -> FloatArray:
     """Return P(label | row) from models that never saw the row, shape (n_rows, n_classes)."""
     probabilities = np.zeros((len(labels), n_classes))
@@ -88,10 +84,7 @@ class LabelPosterior(NamedTuple):
 
 
 def weigh_evidence(
-    given: IntArray,
-    before: FloatArray,
-    predicted: FloatArray | None,
-    neighbours: IntArray | None,
+    given: IntArray, before: FloatArray, predicted: FloatArray | None, neighbours: IntArray | None
 ) -> LabelPosterior:
     """Weigh predictions, neighbours and the given labels against each other.
 

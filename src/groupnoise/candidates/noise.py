@@ -97,10 +97,7 @@ def replace_candidates(
 
 
 def draw_candidates(
-    truth: IntArray,
-    n_distractors: IntArray,
-    affinity: FloatArray,
-    generator: np.random.Generator,
+    truth: IntArray, n_distractors: IntArray, affinity: FloatArray, generator: np.random.Generator
 ) -> BoolArray:
     """Return candidate sets that hold the truth and a given number of distractors per row.
 

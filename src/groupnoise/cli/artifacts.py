@@ -49,9 +49,7 @@ def list_command(registry: Place, check: bool = False, as_json: bool = False) ->
 
 
 @versions_app.command("promote")
-@takes(
-    version=argument("A version, or how it begins.", show_default="the newest"),
-)
+@takes(version=argument("A version, or how it begins.", show_default="the newest"))
 def promote_command(registry: Place, version: str | None = None) -> None:
     """Check a version and have it served; a running service switches to it by itself."""
     from groupnoise.recall.registry import Registry
@@ -71,9 +69,7 @@ def rollback_command(registry: Place) -> None:
 
 
 @versions_app.command("prune")
-@takes(
-    keep=option("How many of the newest to keep.", min=1),
-)
+@takes(keep=option("How many of the newest to keep.", min=1))
 def prune_command(registry: Place, keep: int = 5) -> None:
     """Delete old and damaged versions, but never the promoted one or the one before it."""
     from groupnoise.recall.registry import Registry
@@ -154,9 +150,7 @@ Artifact = Annotated[
 
 
 @items_app.command("list")
-@takes(
-    top=option("Only so many, the most popular first.", min=1),
-)
+@takes(top=option("Only so many, the most popular first.", min=1))
 def list_items(artifact: Artifact, top: int | None = None) -> None:
     """Print id, clicks, title and categories of every item, tab-separated."""
     import numpy as np
@@ -211,8 +205,7 @@ def add(
 
 @items_app.command("remove")
 @takes(
-    ids=argument("Ids of the items."),
-    file=option("File of ids instead, one in each line.", "-f"),
+    ids=argument("Ids of the items."), file=option("File of ids instead, one in each line.", "-f")
 )
 def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None = None) -> None:
     """Take items out: they are never answered, and unknown in histories."""

@@ -215,10 +215,7 @@ def _write_clean(
     write_cleaned_table(
         path,
         cleaned_table(
-            table,
-            found.dataset,
-            cleaned,
-            label_separator=found.options.get("label_separator"),
+            table, found.dataset, cleaned, label_separator=found.options.get("label_separator")
         ),
         separator=mark or ("\t" if path.suffix == ".txt" else ","),
         header=found.options.get("header", True),

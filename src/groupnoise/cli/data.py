@@ -48,9 +48,7 @@ WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 
 @data_app.command("list")
-@takes(
-    setting="Only sets of this setting: mil, pll or rs.",
-)
+@takes(setting="Only sets of this setting: mil, pll or rs.")
 def list_command(
     setting: str | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
@@ -75,10 +73,7 @@ def list_command(
 
 @data_app.command("describe")
 @reads_data
-@takes(
-    name=argument(DATA_HELP),
-    html="Also write a page with plots to this file.",
-)
+@takes(name=argument(DATA_HELP), html="Also write a page with plots to this file.")
 def describe_command(
     name: str, options: DataOptions, html: Path | None = None, as_json: AsJson = False
 ) -> None:
@@ -126,9 +121,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
 
 
 @data_app.command("check")
-@takes(
-    names=argument("Names to check; all if none is given."),
-)
+@takes(names=argument("Names to check; all if none is given."))
 def check_command(
     names: list[str] | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:

@@ -254,9 +254,7 @@ def _weights_file(model: Path, name: Any) -> Path:
     return path
 
 
-def doctor(
-    as_json: AsJson = False,
-) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Check versions, extras, the data directory and threads; exit code 1 if something is off."""
     report = examine()
     if as_json:

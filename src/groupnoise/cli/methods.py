@@ -42,9 +42,7 @@ AUTO_METHOD = "auto"
 DEFAULT_SECONDS = 600.0
 
 
-@takes(
-    setting="Only methods of this setting: mil, pll or rs.",
-)
+@takes(setting="Only methods of this setting: mil, pll or rs.")
 def methods(setting: str | None = None, as_json: AsJson = False) -> None:
     """List every method that `groupnoise fit` can train, with its parameters."""
     from groupnoise.cli.options import SETTINGS

@@ -273,9 +273,7 @@ def _run(
             plan, n_jobs=n_jobs, log=folder / "trials.jsonl", resume=resume, on_job=on_job
         )
     facts = RunFacts(
-        command=spell_command(sys.argv[1:]),
-        seeds=plan.seeds,
-        seconds=time.perf_counter() - started,
+        command=spell_command(sys.argv[1:]), seeds=plan.seeds, seconds=time.perf_counter() - started
     )
     html, markdown = write_reproduction(folder, outcome, facts)
     typer.echo(markdown.read_text(encoding="utf-8"))
@@ -284,11 +282,7 @@ def _run(
 
 
 def _check(
-    plans: Sequence[Plan],
-    n_trials: int,
-    output: Path,
-    results: list[TrialResult],
-    n_jobs: int,
+    plans: Sequence[Plan], n_trials: int, output: Path, results: list[TrialResult], n_jobs: int
 ) -> None:
     """Repeat kept trials; a figure that differs ends the command with code 1."""
     from groupnoise.reproduce.jobs import read_results

@@ -124,12 +124,7 @@ def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) 
 
 
 def _about_bags(
-    data: str,
-    options: DataOptions,
-    group: str | None,
-    images: str | None,
-    budget: str,
-    seed: int,
+    data: str, options: DataOptions, group: str | None, images: str | None, budget: str, seed: int
 ) -> Ask:
     """Return what asks for the object that carries the label of each bag."""
     from dataclasses import replace

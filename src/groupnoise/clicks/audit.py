@@ -219,10 +219,7 @@ def suspicious_users(dataset: ClickDataset) -> Columns:
     """
     histories = dataset.histories
     top_item, repeats = _most_clicked(dataset)
-    facts = {
-        "clicks": _fact(histories.sizes, MIN_CLICKS),
-        "repeats": _fact(repeats, MIN_REPEATS),
-    }
+    facts = {"clicks": _fact(histories.sizes, MIN_CLICKS), "repeats": _fact(repeats, MIN_REPEATS)}
     fastest = _in_a_minute(dataset)
     if fastest is not None:
         facts["in_a_minute"] = _fact(fastest, MIN_IN_A_MINUTE)

@@ -17,13 +17,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import WHOLE_NUMBER
 from groupnoise.io.column_names import KNOWN_NAMES, plain_name
-from groupnoise.io.delimited import (
-    BLANKS,
-    COMMENT_MARKS,
-    decode,
-    open_delimited,
-    without_comments,
-)
+from groupnoise.io.delimited import BLANKS, COMMENT_MARKS, decode, open_delimited, without_comments
 from groupnoise.io.sources import Report, Source, name_of, say_nothing
 from groupnoise.io.tables import Table, join_tables, read_content, read_table
 
@@ -74,12 +68,7 @@ def binary_blocks(
 
 
 def iter_blocks(
-    source: Source,
-    layout: LogLayout,
-    types: Mapping[str, Any],
-    *,
-    block_bytes: int,
-    report: Report,
+    source: Source, layout: LogLayout, types: Mapping[str, Any], *, block_bytes: int, report: Report
 ) -> Iterator[Table]:
     """Yield the rows of all files in order, a block at a time.
 

@@ -74,10 +74,7 @@ def training_sequences(histories: Groups, length: int) -> Groups:
     ends = histories.offsets[rows + 1] - length * from_end
     starts = np.maximum(ends - length - 1, histories.offsets[rows])
     sizes = ends - starts
-    return Groups(
-        np.asarray(histories.objects)[ragged_rows(starts, sizes)],
-        offsets_of(sizes),
-    )
+    return Groups(np.asarray(histories.objects)[ragged_rows(starts, sizes)], offsets_of(sizes))
 
 
 def train_evidence(

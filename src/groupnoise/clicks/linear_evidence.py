@@ -18,13 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from groupnoise.clicks.evidence import (
-    MAX_SCORES,
-    Evidence,
-    evidence_scores,
-    gains,
-    joined,
-)
+from groupnoise.clicks.evidence import MAX_SCORES, Evidence, evidence_scores, gains, joined
 from groupnoise.clicks.spectral import leading_of_gram
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups

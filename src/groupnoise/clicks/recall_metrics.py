@@ -133,11 +133,7 @@ def bucket_names(
 
 
 def bootstrap_interval(
-    values: ArrayLike,
-    users: ArrayLike,
-    *,
-    n_draws: int = 1000,
-    random_state: RandomState = 0,
+    values: ArrayLike, users: ArrayLike, *, n_draws: int = 1000, random_state: RandomState = 0
 ) -> Interval:
     """Return a mean over targets and its interval over draws of users.
 

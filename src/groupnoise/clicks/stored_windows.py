@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.external_sort import (
-    prefetch,
-)
+from groupnoise.clicks.external_sort import prefetch
 from groupnoise.clicks.windows import check_window_sizes, find_windows, gather_windows, too_short
 from groupnoise.core.arrays import IntArray, ProgressCallback, blocks
 from groupnoise.core.checks import check_count

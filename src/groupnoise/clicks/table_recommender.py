@@ -11,12 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import (
-    IndexedHistories,
-    ItemHistories,
-    asked_log,
-    histories_of,
-)
+from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories, asked_log, histories_of
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
     HistoryLogits,

@@ -154,11 +154,7 @@ def item_model(
 
     objects = table()
     return MatchingModel(
-        objects,
-        objects if shared else table(),
-        n_targets=n_items,
-        has_bias=has_bias,
-        sparse=sparse,
+        objects, objects if shared else table(), n_targets=n_items, has_bias=has_bias, sparse=sparse
     )
 
 

@@ -164,11 +164,7 @@ class PairMatching:
         return normalizer if self.over_workers is None else self.over_workers(normalizer)
 
     def _all_logits(
-        self,
-        model: MatchingModel,
-        vectors: Tensor,
-        batch: GroupBatch,
-        generator: torch.Generator,
+        self, model: MatchingModel, vectors: Tensor, batch: GroupBatch, generator: torch.Generator
     ) -> Tensor:
         ids = self.source.draw(batch.targets, generator).ids
         if len(ids) != model.n_targets:
@@ -180,11 +176,7 @@ class PairMatching:
 
 
 def _over_targets(
-    targets: Tensor,
-    objects: DistinctObjects,
-    dot: Tensor,
-    encoded: EncodedBatch,
-    drawn: Candidates,
+    targets: Tensor, objects: DistinctObjects, dot: Tensor, encoded: EncodedBatch, drawn: Candidates
 ) -> Tensor:
     """Return log P(target | object) at every position, shape (groups, size)."""
     logit = dot + encoded.target_offset.unsqueeze(-1)

@@ -209,10 +209,7 @@ class LabelSets:
 
 
 def log_set_likelihood(
-    log_probabilities: Tensor,
-    labels: Tensor | LabelSets,
-    segments: Segments,
-    n_free: int = 0,
+    log_probabilities: Tensor, labels: Tensor | LabelSets, segments: Segments, n_free: int = 0
 ) -> Tensor:
     r"""Return the exact log likelihood of the *set* of targets of each group.
 

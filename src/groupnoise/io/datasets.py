@@ -323,10 +323,7 @@ def _taken(dataset: Any, names: Sequence[str], rows: IntArray) -> dict[str, Any]
 
 
 def split_rows(
-    n_rows: int,
-    fractions: Sequence[float] = (0.8, 0.1, 0.1),
-    *,
-    random_state: RandomState = None,
+    n_rows: int, fractions: Sequence[float] = (0.8, 0.1, 0.1), *, random_state: RandomState = None
 ) -> tuple[IntArray, ...]:
     """Cut row numbers at random into disjoint parts that together hold every row.
 

@@ -145,10 +145,7 @@ def _may_pass(error: Any) -> bool:
 
 
 def _fetch_file(
-    entry: DatasetEntry,
-    file: DataFile,
-    data_dir: str | Path | None,
-    downloader: ResumingDownloader,
+    entry: DatasetEntry, file: DataFile, data_dir: str | Path | None, downloader: ResumingDownloader
 ) -> Path:
     found = None if data_dir is not None else locate_file(file)
     if found is not None and not is_altered(file, found):

@@ -266,8 +266,7 @@ def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
             raise DataError(f"{path}, line {number}: a JSON object is needed on every line.")
     try:
         frame = pl.read_ndjson(
-            io.BytesIO("\n".join(lines.values()).encode()),
-            infer_schema_length=None,
+            io.BytesIO("\n".join(lines.values()).encode()), infer_schema_length=None
         )
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n", 1)[0]

@@ -15,12 +15,7 @@ from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.checks import check_choice, check_features, check_finite
 from groupnoise.core.words import counted
-from groupnoise.exceptions import (
-    DataError,
-    GroupNoiseError,
-    MissingExtraError,
-    ModelFileError,
-)
+from groupnoise.exceptions import DataError, GroupNoiseError, MissingExtraError, ModelFileError
 from groupnoise.io.array_folder import read_folder, read_manifest, write_folder
 from groupnoise.io.files import MANIFEST, write_json
 from groupnoise.recall.artifact_checks import check_artifact
@@ -154,11 +149,7 @@ def write_neighbour_artifact(
 
 
 def open_artifact(
-    folder: Path | str,
-    *,
-    memory_map: bool = True,
-    verify: bool = False,
-    least_recall: float = 0.0,
+    folder: Path | str, *, memory_map: bool = True, verify: bool = False, least_recall: float = 0.0
 ) -> RecallModel:
     """Return the model of an artifact folder.
 
@@ -317,10 +308,7 @@ def _ranker(
     if "index" not in arrays:
         return VectorRanker(vectors)
     index = load_index(
-        arrays["index"],
-        manifest["index"],
-        least_recall=least_recall,
-        shape=vectors.targets.shape,
+        arrays["index"], manifest["index"], least_recall=least_recall, shape=vectors.targets.shape
     )
     return ApproximateRanker(vectors, index)
 

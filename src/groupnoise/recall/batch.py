@@ -22,12 +22,7 @@ from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import read_as_remembered
 from groupnoise.io.data_folder import is_data_folder
-from groupnoise.io.files import (
-    check_not_own_input,
-    check_writable_file,
-    new_folder,
-    write_json,
-)
+from groupnoise.io.files import check_not_own_input, check_writable_file, new_folder, write_json
 from groupnoise.io.sources import Report, find_source
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions

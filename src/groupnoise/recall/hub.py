@@ -37,10 +37,7 @@ def push(artifact: Path | str, repository: str, *, is_private: bool = True) -> s
     hub = require("huggingface_hub", extra="hub")
     folder = served_folder(artifact)
     model = open_artifact(folder, memory_map=False)
-    with (
-        tempfile.TemporaryDirectory(prefix="groupnoise-") as name,
-        _naming_the_hub(repository),
-    ):
+    with tempfile.TemporaryDirectory(prefix="groupnoise-") as name, _naming_the_hub(repository):
         place = Path(name)
         for path in [folder / "manifest.json", *folder.glob("*.npy")]:
             (place / path.name).symlink_to(path.resolve())

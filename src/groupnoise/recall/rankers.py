@@ -251,10 +251,7 @@ def _cosines(vectors: Float32Array) -> FloatArray:
 
 
 def neighbours_from_scores(
-    scores_of: Callable[[IntArray], NDArray[Any]],
-    n_items: int,
-    *,
-    top: int = 200,
+    scores_of: Callable[[IntArray], NDArray[Any]], n_items: int, *, top: int = 200
 ) -> tuple[IntArray, NDArray[np.int32], Float32Array]:
     """Return the best next items of every item as compressed rows (indptr, indices, scores).
 

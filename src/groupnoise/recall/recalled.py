@@ -16,9 +16,7 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
-from groupnoise.io.files import (
-    atomic_path,
-)
+from groupnoise.io.files import atomic_path
 from groupnoise.recall.items import ItemId, ItemTable
 
 NOISE_BELOW = 0.5

@@ -135,12 +135,7 @@ class ExactSearch:
         return all_positions, all_scores
 
     def _search(
-        self,
-        score: ScoreBlock,
-        shape: tuple[int, ...],
-        n: int,
-        eligible: Eligible,
-        normalize: bool,
+        self, score: ScoreBlock, shape: tuple[int, ...], n: int, eligible: Eligible, normalize: bool
     ) -> Ranking:
         """Search chunk by chunk, so that the scores kept and one block's pairs stay bounded."""
         n_rows, size = shape

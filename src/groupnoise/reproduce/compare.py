@@ -19,11 +19,7 @@ from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import spell_budget
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
 from groupnoise.io.setting import Evaluation, Setting
-from groupnoise.reproduce.comparison import (
-    ComparedMethod,
-    ComparisonOfMethods,
-    adjusted_means,
-)
+from groupnoise.reproduce.comparison import ComparedMethod, ComparisonOfMethods, adjusted_means
 from groupnoise.reproduce.methods import (
     METHODS,
     OURS,

@@ -143,11 +143,7 @@ def demo_tasks(settings: Sequence[str] = SETTINGS, *, quick: bool = False) -> li
         "mil": DemoTask(
             "mil",
             partial(_digit_bags, n_bags=size.n_bags),
-            partial(
-                MaxMatchingMILClassifier.paper,
-                batch_size=32,
-                max_epochs=size.bag_epochs,
-            ),
+            partial(MaxMatchingMILClassifier.paper, batch_size=32, max_epochs=size.bag_epochs),
             "marginal",
             picture_bags,
             size.feature_rates,

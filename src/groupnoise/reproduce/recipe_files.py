@@ -39,11 +39,7 @@ PROTOCOL_KEYS = {
     "pll": ("fractions", "trials", "criteria", "ordered"),
     "rs": ("name", "size", "min_size", "full", "refit", "trials"),
 }
-NEEDED_KEYS = {
-    "mil": ("trials", "fractions"),
-    "pll": ("trials", "fractions"),
-    "rs": ("trials",),
-}
+NEEDED_KEYS = {"mil": ("trials", "fractions"), "pll": ("trials", "fractions"), "rs": ("trials",)}
 PART_KEYS = {
     "noise": ("epsilon", "tau", "fixed"),
     "pairs": ("step",),

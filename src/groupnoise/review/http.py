@@ -123,11 +123,7 @@ def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
     )
 
 
-def serve_desk(
-    desk: Desk,
-    settings: ServiceSettings,
-    bound: socket.socket,
-) -> None:
+def serve_desk(desk: Desk, settings: ServiceSettings, bound: socket.socket) -> None:
     """Show the desk on a socket until SIGTERM or SIGINT."""
     config = uvicorn.Config(
         review_app(desk, settings), http=http_protocol(), log_config=None,

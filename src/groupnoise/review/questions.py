@@ -123,11 +123,7 @@ class RowQuestions:
             "pictures": [f"/v1/picture/{number}/{position}" for position in range(n_pictures)],
             "why": found.columns["why"][number],
             "labels": [
-                {
-                    "label": names[k],
-                    "weight": round(float(weights[k]), 4),
-                    "named": bool(named[k]),
-                }
+                {"label": names[k], "weight": round(float(weights[k]), 4), "named": bool(named[k])}
                 for k in np.lexsort((-weights, ~named))
             ],
         }
@@ -171,10 +167,7 @@ class RowQuestions:
 
 def who_said(given: Answers, n_questions: int) -> dict[str, list[Any]]:
     """Return who answered each question, and the notes, also on what was skipped."""
-    said: dict[str, list[Any]] = {
-        "answered_by": [None] * n_questions,
-        "note": [None] * n_questions,
-    }
+    said: dict[str, list[Any]] = {"answered_by": [None] * n_questions, "note": [None] * n_questions}
     for number, event in given.items():
         said["answered_by"][number] = None if event["label"] is None else event["who"]
         said["note"][number] = event["note"]

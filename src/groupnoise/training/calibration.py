@@ -190,12 +190,7 @@ class CalibratedSets:
     set_calibration_: SetCalibration | None = None
 
     def predict_set(
-        self,
-        X: ArrayLike,
-        alpha: float = 0.1,
-        *,
-        by_class: bool = False,
-        guaranteed: bool = False,
+        self, X: ArrayLike, alpha: float = 0.1, *, by_class: bool = False, guaranteed: bool = False
     ) -> BoolArray:
         """Return for each row the labels that hold the truth with probability 1 - alpha.
 
@@ -349,11 +344,7 @@ def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
 
 
 def choose_questions(
-    belief: FloatArray,
-    rows: NDArray[np.float64],
-    n: int = 10,
-    *,
-    strategy: str = "change",
+    belief: FloatArray, rows: NDArray[np.float64], n: int = 10, *, strategy: str = "change"
 ) -> IntArray:
     """Return the rows to ask about, the first first.
 

@@ -186,10 +186,7 @@ class NetworkClassifier(SavedClassifier):
         )
 
     def _fit_network(
-        self,
-        batch_loss: Callable[[Tensor], Tensor],
-        n_rows: int,
-        watch: Watch,
+        self, batch_loss: Callable[[Tensor], Tensor], n_rows: int, watch: Watch
     ) -> None:
         """Build `network_` and train it on the losses of batches of rows."""
         if self.batch_norm and min(self.batch_size, n_rows) < 2:

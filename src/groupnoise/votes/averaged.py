@@ -48,11 +48,7 @@ WORK = 1e8
 
 
 def averaged_over_annotators(
-    votes: Votes,
-    *,
-    prior: FloatArray | None = None,
-    truth: IntArray | None = None,
-    seed: int = 0,
+    votes: Votes, *, prior: FloatArray | None = None, truth: IntArray | None = None, seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
     """Return P(true label | votes) and the mean confusion of each annotator, over all draws.
 
@@ -101,11 +97,7 @@ def averaged_over_annotators(
 
 
 def _of_labels_in_use(
-    votes: Votes,
-    prior: FloatArray | None,
-    truth: IntArray | None,
-    seed: int,
-    in_use: BoolArray,
+    votes: Votes, prior: FloatArray | None, truth: IntArray | None, seed: int, in_use: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the same where some labels are named by nobody, which are no rows' then."""
     kept = np.flatnonzero(in_use)

@@ -163,12 +163,7 @@ def _voted(
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
     votes = Votes.from_entries(
-        entries,
-        len(table),
-        class_names=labels,
-        annotator_names=people,
-        place=where,
-        report=report,
+        entries, len(table), class_names=labels, annotator_names=people, place=where, report=report
     )
     return VotedRows(table, votes, False, tuple(columns), where, tuple(keep))
 

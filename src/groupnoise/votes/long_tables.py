@@ -47,10 +47,7 @@ Place = Callable[[int, str], str]
 
 
 def gathered(
-    table: Table,
-    given: Mapping[str, str | None],
-    separator: str | None,
-    report: Report,
+    table: Table, given: Mapping[str, str | None], separator: str | None, report: Report
 ) -> tuple[Table, list[Entry], str]:
     """Return one row per id of a table of one vote per line, the votes, and the column of ids.
 
@@ -179,11 +176,7 @@ def _entries(
 
 
 def vote_columns(
-    table: Table,
-    given: Mapping[str, str | None],
-    report: Report,
-    *,
-    beside: Sequence[str] = (),
+    table: Table, given: Mapping[str, str | None], report: Report, *, beside: Sequence[str] = ()
 ) -> dict[str, str]:
     """Return the column of each part of a vote, guessed by its name where none was given.
 

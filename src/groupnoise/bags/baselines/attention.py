@@ -70,11 +70,7 @@ class AttentionMILClassifier(NeuralBagClassifier):
         if self.encoder == "linear":
             trunk, width = nn.Identity(), self.n_features_in_
         return AttentionNetwork(
-            trunk,
-            width,
-            self._n_problems,
-            attention_size=self.attention_size,
-            gated=self.gated,
+            trunk, width, self._n_problems, attention_size=self.attention_size, gated=self.gated
         )
 
     def _logits_and_scores(self, rows: Tensor) -> tuple[Tensor, Tensor]:

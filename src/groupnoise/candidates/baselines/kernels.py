@@ -181,11 +181,7 @@ class PLKNNClassifier(PartialLabelClassifier):
         distances, neighbors = self.index_.kneighbors(rows)  # (n_rows, k) each
         n_rows, k = distances.shape
         votes = sparse.csr_array(
-            (
-                vote_weights(distances).ravel(),
-                neighbors.ravel(),
-                np.arange(0, n_rows * k + 1, k),
-            ),
+            (vote_weights(distances).ravel(), neighbors.ravel(), np.arange(0, n_rows * k + 1, k)),
             shape=(n_rows, len(self.rows_)),
         )
         return np.asarray(votes @ self.candidates_.astype(np.float64))

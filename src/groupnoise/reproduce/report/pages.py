@@ -32,11 +32,7 @@ METHOD_WORDS = {
     "max_matching": "weighs as Matching does and trusts every object by its share of the match.",
     "supervised": "is shown the truth: what could be reached, not a baseline.",
 }
-SETTING_TITLES = {
-    "mil": "Bags of digits",
-    "pll": "Candidate labels",
-    "rs": "A simulated shop",
-}
+SETTING_TITLES = {"mil": "Bags of digits", "pll": "Candidate labels", "rs": "A simulated shop"}
 SETTING_WORDS = {
     "mil": "A bag holds 8 to 14 handwritten digits. One of them is of the class written on the "
     "bag, 0 to 5; the rest are a background of 6 to 9. Trained on bags alone, a model must name "

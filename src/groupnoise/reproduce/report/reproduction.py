@@ -155,11 +155,7 @@ def reproduction_rows(outcome: Reproduction) -> list[dict[str, Any]]:
     plan = outcome.plan
     rows = summarise(outcome.results)
     for criterion in plan.recipe.criteria:
-        common = {
-            "setting": plan.recipe.setting,
-            "trials": len(plan.seeds),
-            "criterion": criterion,
-        }
+        common = {"setting": plan.recipe.setting, "trials": len(plan.seeds), "criterion": criterion}
         chosen = under(outcome.results, criterion)
         for method, ranks in mean_ranks(chosen, not_baselines(plan.recipe)).items():
             row = {"dataset": ALL_SETS, "method": method, "metric": "mean rank", **common}

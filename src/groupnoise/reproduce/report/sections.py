@@ -11,13 +11,7 @@ import numpy as np
 
 from groupnoise.pages import CurveChart, curve_chart
 from groupnoise.reproduce.recipes import DatasetView, Recipe
-from groupnoise.reproduce.report import (
-    ResultTable,
-    gap_closed,
-    main_metric,
-    result_table,
-    verdict,
-)
+from groupnoise.reproduce.report import ResultTable, gap_closed, main_metric, result_table, verdict
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import Plan, Reproduction
 
