@@ -154,10 +154,7 @@ class Picture(NamedTuple):
 
 
 def read_picture(path: Path) -> Picture:
-    """Read a picture file, and refuse what is none.
-
-    Result: its media type is that of its first bytes. `path`: a file that the data name.
-    """
+    """Read a picture file, and refuse what is none."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -177,10 +174,7 @@ def read_picture(path: Path) -> Picture:
 
 
 def picture_columns(table: Table, named: str | None) -> list[str]:
-    """Return the columns of picture paths: those named, or where every cell ends like one.
-
-    Empty where there are none. `named`: names or patterns, joined by commas.
-    """
+    """Return the columns of picture paths: those named, or where every cell ends like one."""
     if named is not None:
         return match_columns("images", named.split(","), table.frame.columns, table.origin)
     found = []

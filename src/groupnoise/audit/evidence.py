@@ -95,10 +95,7 @@ class ObjectTally:
 
 
 def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
-    """Return the columns that tell of the object chosen in each group.
-
-    `log_weight`: log P(object | group).
-    """
+    """Return the columns that tell of the object chosen in each group."""
     return {
         "chosen": found.chosen - starts,
         "probability": found.probability,

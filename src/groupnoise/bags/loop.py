@@ -109,10 +109,7 @@ class BagLoop(BagAnswers):
         self._keep_negatives(instances)
 
     def _asked(self, labels: BoolArray) -> BoolArray:
-        """Return the targets that bags are asked for: background alone of a bag without a label.
-
-        Of shape (n_bags, n_targets). `labels`: of shape (n_bags, n_classes).
-        """
+        """Return the targets that bags are asked for: background alone of a bag without a label."""
         none = ~labels.any(axis=1, keepdims=True)
         if self._in_use("background"):
             return np.hstack([labels, none])

@@ -149,10 +149,7 @@ class MemberBatch:
         return self._noise[start : start + size].view(n_rows, 1, hidden).to(self.device)
 
     def train(self, report: ProgressCallback | None = None) -> MemberBatch:
-        """Train all models on the device in use, and return them on the CPU.
-
-        `report`: called with a record after each step.
-        """
+        """Train all models on the device in use, and return them on the CPU."""
         fit = current_saves()
         saves = None if fit is None else fit.training(self.settings, fingerprint(self._origins()))
         if saves is not None and saves.restore(self):

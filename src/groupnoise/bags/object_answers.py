@@ -75,10 +75,7 @@ class ObjectAnswers:
         )
 
     def part(self, bag: int) -> slice:
-        """Return the objects of a bag.
-
-        Of the arrays with one row per object.
-        """
+        """Return the objects of a bag."""
         return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
 
 
@@ -176,10 +173,7 @@ def background_name(class_names: Sequence[str]) -> str:
 
 
 def answer_bags(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
-    """Return the labels of each bag and how likely each one is, as columns of a table.
-
-    `fitted`: ours or a baseline. `dataset`: the bags; labels may be missing.
-    """
+    """Return the labels of each bag and how likely each one is, as columns of a table."""
     bags = dataset.bags
     ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
     columns: dict[str, list[Any]] = {"bag": ids.tolist(), "labels": _labels_of_bags(fitted, bags)}

@@ -275,10 +275,7 @@ def draw_held_out_bags(
     generator: np.random.Generator,
     patients: NDArray[Any] | None = None,
 ) -> IntArray:
-    """Return a fifth of the bags in ascending order, fewer where they have too many instances.
-
-    `labels`: of shape (n_bags, n_named). `patients`: whose bags are held out together.
-    """
+    """Return a fifth of the bags in ascending order, fewer where they have too many instances."""
     codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
     if codes is not None and codes.max() == 0:
         codes = None  # one patient cannot be held out of itself

@@ -119,10 +119,7 @@ class StatisticsKernel:
         return said
 
     def fit(self, labels: BoolArray, ridge: float) -> StatisticsModel:
-        """Return the model of all bags.
-
-        `labels`: of shape (n_bags, n_named). `ridge`: added to the diagonal of the kernel.
-        """
+        """Return the model of all bags."""
         targets = 2.0 * labels - 1.0
         coefficients = self._solver(ridge) @ targets
         kernel = (self.vectors * np.maximum(self.values, 0.0)) @ self.vectors.T

@@ -104,10 +104,7 @@ def search_rows(labels: BoolArray) -> int:
 
 
 def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
-    """Return bags whose labels are as frequent as in all, and a few of each rare class.
-
-    Rows in ascending order. `labels`: of shape (n_bags, n_classes).
-    """
+    """Return bags whose labels are as frequent as in all, and a few of each rare class."""
     n_parts = -(-len(labels) // SAMPLE_BAGS)
     taken = draw_folds(labels, n_parts, generator) == 0
     for column in labels.T:

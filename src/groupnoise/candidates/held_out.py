@@ -185,10 +185,7 @@ def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatA
 
 
 def at_temperature(probabilities: FloatArray, temperature: float) -> FloatArray:
-    """Return probabilities whose logarithms are divided by a temperature.
-
-    Of shape (n_rows, n_classes): rows sum to one. `temperature`: above 1 they become more even.
-    """
+    """Return probabilities whose logarithms are divided by a temperature."""
     if temperature == 1.0:
         return probabilities
     return softmax(np.log(np.maximum(probabilities, 1e-9)) / temperature, axis=1)
@@ -342,10 +339,7 @@ def _are_neighbours(candidates: BoolArray) -> bool:
 
 
 def candidate_options(facts: Mapping[str, Any]) -> list[Option]:
-    """Return the settings worth trying, the safest first.
-
-    Complete in all parameters that are decided.
-    """
+    """Return the settings worth trying, the safest first."""
     n_rows = facts["rows"]
     batch_size, max_epochs, n_members = next(plan for limit, plan in PLANS if n_rows <= limit)
     is_large = n_rows > MANY_ROWS

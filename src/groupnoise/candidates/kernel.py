@@ -60,10 +60,7 @@ class KernelEncoder(nn.Module):
         return {"n_landmarks": len(self.landmarks)}
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim).
-
-        `inputs` (n, n_features): feature rows.
-        """
+        """Map (n, n_features) to (n, dim)."""
         distances = torch.cdist(inputs, self.landmarks) / self.width
         return torch.exp(-(distances**2) / 2) @ self.weight + self.bias
 
@@ -136,10 +133,7 @@ def fit_kernel(
 
 
 def count_landmarks(n_rows: int) -> int:
-    """Return how many landmarks stand for that many rows.
-
-    All of them where they are few.
-    """
+    """Return how many landmarks stand for that many rows: all of them where they are few."""
     return n_rows if n_rows <= MAX_EXACT else N_LANDMARKS
 
 

@@ -89,10 +89,7 @@ class TreesEncoder(nn.Module):
                 errors.append(f"{name} of the trees must lie between {least} and {limit - 1}.")
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim).
-
-        `inputs` (n, n_features): feature rows.
-        """
+        """Map (n, n_features) to (n, dim)."""
         place = self.roots.expand(len(inputs), -1)
         for _ in range(MAX_DEPTH):
             asks = place >= 0
@@ -163,10 +160,7 @@ class Growing:
         self._state = np.random.RandomState()
 
     def answers_of_others(self, shares: FloatArray) -> FloatArray:
-        """Return the mean answer of trees that did not see a row, of all rows where each saw it.
-
-        Of shape (n_rows, n_classes). `shares` (n_rows, n_classes): what trees are grown on.
-        """
+        """Return the mean answer of trees that did not see a row, of all where each saw it."""
         total, counts = np.zeros(shares.shape), np.zeros(len(self.rows))
         for _ in range(N_TRIED):
             drawn = self.draw()

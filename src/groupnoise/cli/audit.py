@@ -192,10 +192,7 @@ def _attachments(
 def _write_clean(
     path: Path, found: Found, issues: GroupIssues, overwrite: bool, drop_users: bool
 ) -> tuple[str, bool]:
-    """Write the cleaned copy: a folder, or a file in the form of the input.
-
-    Returns what it lacks, and whether that is much.
-    """
+    """Write the cleaned copy: a folder, or a file like the input; return what it lacks."""
     from groupnoise.audit.clean import (
         FORMS,
         about_cleaned,

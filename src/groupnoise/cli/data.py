@@ -164,10 +164,7 @@ def _show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
-    """Return a description as the text of an HTML page.
-
-    `entry`: adds the citation, terms and origin of a named set.
-    """
+    """Return a description as the text of an HTML page."""
     from groupnoise.io.description import format_fact
     from groupnoise.pages import render_page
 
@@ -183,10 +180,7 @@ def description_page(description: Description, entry: DatasetEntry | None = None
 def _show_description(
     description: Description, entry: DatasetEntry | None, *, told: Collection[str] | None
 ) -> None:
-    """Print counts, oddities and bars, and whom to cite for a named set.
-
-    `told`: what was said when the file was read.
-    """
+    """Print counts, oddities and bars, and whom to cite for a named set."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

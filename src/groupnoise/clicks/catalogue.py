@@ -315,10 +315,7 @@ def click_log(histories: Any) -> ClickDataset | None:
 
 
 def asked_log(histories: Any) -> ClickDataset | None:
-    """Return the clicks of a frame to be answered, users in the order of their first rows.
-
-    None where histories are no frame.
-    """
+    """Return the clicks of a frame, users in the order of their first rows; None of no frame."""
     from groupnoise.clicks.log import in_order_of_rows
     from groupnoise.io.datasets import ClickDataset
 

@@ -336,10 +336,7 @@ def gains(scores: FloatArray, asked: Groups) -> FloatArray:
 
 
 def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
-    """Return the added evidence for every item after each history, before the softmax.
-
-    Of shape (n_histories, n_items).
-    """
+    """Return the evidence for every item after each history, (n_histories, n_items)."""
     clicks = np.asarray(histories.objects, dtype=np.int64)
     mixture = evidence.rule().mixture(
         lambda items: evidence.objects[items], clicks, histories.offsets

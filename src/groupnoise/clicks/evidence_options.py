@@ -57,10 +57,7 @@ TRIAL_TARGETS = 150_000
 
 
 def click_options(histories: Groups, n_items: int) -> list[Option]:
-    """Return the settings worth trying on a log, the safest first.
-
-    Parameters of :class:`groupnoise.MaxMatchingRecommender`.
-    """
+    """Return the settings worth trying on a log, the safest first."""
     length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
     n_targets = int(histories.n_objects - len(histories))
     is_dense = histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM
@@ -126,10 +123,7 @@ def sample_for_trials(
 
 
 def member_encoders(encoder: Any) -> tuple[str | None, ...]:
-    """Return the encoder of each member.
-
-    `encoder`: as :class:`groupnoise.MaxMatchingRecommender` takes it.
-    """
+    """Return the encoder of each member."""
     return tuple(encoder) if isinstance(encoder, (list, tuple)) else (encoder,)
 
 
@@ -145,10 +139,7 @@ def _is_shared(parameters: Mapping[str, Any], encoder: str | None) -> bool:
 
 
 def passes(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
-    """Return how many epochs a member is trained for.
-
-    `parameters`: of its option. `encoder`: its own. `share`: of all epochs.
-    """
+    """Return how many epochs a member is trained for."""
     epochs = int(parameters["max_epochs"]) * (DEEP_EPOCHS if encoder == DEEP else 1)
     return max(1, round(share * epochs))
 
@@ -320,10 +311,7 @@ class EvidenceLearner:
 
 
 def averaged(members: list[Evidence]) -> Evidence:
-    """Return evidence whose scores are the averages of those of the members.
-
-    As wide as all members together.
-    """
+    """Return evidence whose scores are the averages of those of the members."""
     if len(members) == 1:
         return members[0]
     return joined([member.scaled(1 / len(members)) for member in members])

@@ -36,10 +36,7 @@ class StepLoops(NamedTuple):
 
 
 def step_loops(n_reads: int) -> StepLoops | None:
-    """Return the compiled loops for a training, None where torch is to do it.
-
-    `n_reads`: clicks that the training reads, each as often as it has epochs.
-    """
+    """Return the compiled loops for a training, None where torch is to do it."""
     if n_reads < MIN_READS:
         return None
     rows, slopes = row_loops(), slope_loop()
@@ -83,10 +80,7 @@ class EvidencePlan:
         return n_items >= MIN_DEFERRED * (2 * self.batch_size + self.n_negatives)
 
     def work_of_step(self, model: EvidenceModel) -> float:
-        """Return about how many multiplications a batch takes forward.
-
-        Of the scores of all candidates, and of the encoder.
-        """
+        """Return about how many multiplications a batch takes forward."""
         n_scored = model.n_items
         if self.n_negatives is not None:
             n_scored = min(n_scored, self.n_negatives + self.batch_size)

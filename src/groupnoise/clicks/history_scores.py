@@ -112,10 +112,7 @@ def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mi
 
 @torch.no_grad()
 def score_catalogue(model: MatchingModel, mixture: Mixture) -> Tensor:
-    """Return the log score of every item after each history.
-
-    Of shape (groups, n_items).
-    """
+    """Return the log score of every item after each history, shape (groups, n_items)."""
     queries = torch.from_numpy(mixture.queries)
     query_of, log_weight = torch.from_numpy(mixture.query_of), torch.from_numpy(mixture.log_weight)
     logits = model.logits(queries, torch.arange(model.n_targets))  # (n_queries, n_items)
@@ -266,10 +263,7 @@ class ItemSlices(NamedTuple):
 
     @torch.no_grad()
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return the scores of a slice of items after the histories, or after those in `rows`.
-
-        Of shape (n_rows, n_items of the slice). `rows`: the histories to score; all by default.
-        """
+        """Return the scores of a slice of items after the histories, or after those in `rows`."""
         mixture = self.mixture if rows is None else self.mixture.take(rows)
         shares = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
         return F.embedding_bag(
@@ -292,10 +286,7 @@ class HistoryLogits(NamedTuple):
     queries: Float32Array
 
     def whole_rows(self, rows: slice) -> FloatArray:
-        """Return the scores of all items after some histories.
-
-        Of shape (n_rows, n_items).
-        """
+        """Return the scores of all items after some histories, shape (n_rows, n_items)."""
         return np.asarray(self.queries[rows] @ self.items.T)
 
 
@@ -315,10 +306,7 @@ def history_logits(model: MatchingModel, mixture: Mixture) -> HistoryLogits:
 
 @torch.no_grad()
 def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
-    """Prepare scores by slices of items, or return None where probabilities may underflow.
-
-    `model`, `mixture`: as in :func:`groupnoise.clicks.history_scores.score_catalogue`.
-    """
+    """Prepare scores by slices of items, or return None where probabilities may underflow."""
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
     log_denominator = log_normalizer(queries, targets, bias)

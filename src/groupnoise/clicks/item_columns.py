@@ -47,10 +47,7 @@ class Column:
 
     @classmethod
     def learned(cls, cells: pl.Series) -> Column | None:
-        """Return how a column becomes features, None where it says nothing.
-
-        `cells`: of the items that teach.
-        """
+        """Return how a column becomes features, None where it says nothing."""
         kind = _kind_of(cells)
         if kind in ("number", "vector"):
             rows = _numbers(cells, kind)
@@ -78,10 +75,7 @@ class Column:
         return len(self.scale)
 
     def features(self, cells: pl.Series) -> sparse.csr_array:
-        """Return the features of cells, zero where a cell is empty.
-
-        Of shape (n_items, width).
-        """
+        """Return the features of cells, zero where a cell is empty, shape (n_items, width)."""
         scale = np.asarray(self.scale)
         if self.kind in ("number", "vector"):
             rows = _numbers(cells, self.kind)

@@ -117,10 +117,7 @@ class LikeItems:
         return result
 
     def among(self, kept: IntArray) -> LikeItems | None:
-        """Return these items in a smaller catalogue, None where none of them is left.
-
-        `kept`: rising positions of what stays.
-        """
+        """Return these items in a smaller catalogue, None where none of them is left."""
         place = np.searchsorted(kept, self.positions)
         is_left = kept[np.minimum(place, len(kept) - 1)] == self.positions
         if not is_left.any():

@@ -176,10 +176,7 @@ def added_evidence(
 
 
 def linear_ranks(linear: Linear) -> dict[str, int]:
-    """Return the rank of each regression that is added.
-
-    Without those of weight 0.
-    """
+    """Return the rank of each regression that is added, without those of weight 0."""
     return {
         name: int(values[3]) if len(values) > 3 else USUAL_RANK
         for name, values in linear.items()
@@ -251,10 +248,7 @@ def in_units_of(
 
 
 def about_linear(linear: Linear, before: float, after: float) -> str:
-    """Say which linear evidence was added to what the networks learned.
-
-    `before`, `after`: gains of held-out clicks without it and with it.
-    """
+    """Say which linear evidence was added to what the networks learned."""
     what = {
         "together": "how often items are clicked by the same user (together)",
         "following": "how often one item follows another (following)",

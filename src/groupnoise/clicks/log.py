@@ -278,10 +278,7 @@ def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
 
 
 def in_order_of_rows(clicks: ClickDataset, frame: Any) -> ClickDataset:
-    """Return the histories of a frame with its users in the order of their first rows.
-
-    `clicks`: what :func:`read_clicks` made of the frame.
-    """
+    """Return the histories of a frame with its users in the order of their first rows."""
     if clicks.source_rows is None:  # a list of items per user
         table = read_table(frame)
         order = number_ids(read_id_cells(table, (clicks.columns or {})["user"]))[1]

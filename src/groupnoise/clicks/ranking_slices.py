@@ -20,10 +20,7 @@ class ScoresBySlice(Protocol):
     """Scores of rows for a slice of the items."""
 
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return scores, higher is better, shape (n_rows, n_items of the slice).
-
-        `rows`: the rows to score; all if not given.
-        """
+        """Return scores, higher is better, shape (n_rows, n_items of the slice)."""
         ...  # pragma: no cover
 
 

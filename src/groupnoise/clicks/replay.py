@@ -123,10 +123,7 @@ def read_impressions(
 
 
 def logged_by_version(impressions: Impressions, *, seed: int = 0) -> dict[str, Interval]:
-    """Return the click-through of each version that showed something, with 95 % intervals.
-
-    Empty where the log does not say versions.
-    """
+    """Return the click-through of each version that the log names, with 95 % intervals."""
     found: dict[str, Interval] = {}
     if impressions.versions is None:
         return found

@@ -146,10 +146,7 @@ class ScoringRule:
         return "the last click" if self.n_clicks == 1 else f"the last {self.n_clicks} clicks"
 
     def with_scope(self, scope: str | None) -> ScoringRule:
-        """Return this rule asked with another scope; None leaves it as it is.
-
-        `scope` (one of "group", "last"): which clicks speak; None leaves the rule as it is.
-        """
+        """Return this rule asked with another scope; None leaves it as it is."""
         return self if scope in (None, self.scope) else replace(self, scope=scope)
 
     def as_record(self) -> dict[str, Any]:
@@ -172,10 +169,7 @@ class ScoringRule:
         return record
 
     def arrays(self) -> dict[str, Float32Array]:
-        """Return what of the rule no record holds: the weights of its encoders.
-
-        Empty without encoders.
-        """
+        """Return what of the rule no record holds: the weights of its encoders."""
         weights = [encoder.weights for encoder in self.encoders]
         return {ENCODER_WEIGHTS: np.concatenate(weights)} if weights else {}
 
@@ -285,10 +279,7 @@ class ScoringRule:
         return np.asarray(np.log(np.maximum(shares, MIN_TOTAL)), dtype=np.float32)
 
     def blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
-        """Yield the dimensions, position weights and exponent of each block.
-
-        Of rules that normalise histories.
-        """
+        """Yield the dimensions, position weights and exponent of each block."""
         if sum(self.block_widths) != dim:
             raise ParameterError(
                 f"the rule has blocks of {sum(self.block_widths)} dimensions, the vectors {dim}."

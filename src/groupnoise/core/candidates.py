@@ -36,10 +36,7 @@ class CandidateSource(Protocol):
     """Draws the candidates of a batch."""
 
     def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
-        """Return the candidates of a batch.
-
-        The ids to normalize over.
-        """
+        """Return the candidates of a batch."""
         ...
 
 

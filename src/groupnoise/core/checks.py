@@ -102,10 +102,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
 
 
 def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
-    """Return `values` as a finite float matrix, one row per object.
-
-    `values`: of shape (n_rows, n_features).
-    """
+    """Return `values` as a finite float matrix, one row per object."""
     if hasattr(values, "tocsr"):
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
     try:

@@ -219,10 +219,7 @@ def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> Int
 
 
 def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
-    """Return which class of the data each predicted label is, -1 for one it does not know.
-
-    `predicted`: labels of the model.
-    """
+    """Return which class of the data each predicted label is, -1 for one it does not know."""
     own = {label: number for number, label in enumerate(classes.tolist())}
     position = {int(column): number for number, column in enumerate(columns) if column >= 0}
     labels = np.asarray(predicted).tolist()

@@ -59,10 +59,7 @@ def _compiled() -> Kernels | None:
 def compiled_loops(
     loops: Sequence[Kernel], helpers: Sequence[Callable[..., Any]] = ()
 ) -> list[Kernel] | None:
-    """Return loops as numba compiles them when they are first called, None without it.
-
-    `helpers`: functions that the loops call.
-    """
+    """Return loops as numba compiles them when they are first called, None without it."""
     if importlib.util.find_spec("numba") is None:
         return None
     try:

@@ -85,10 +85,7 @@ class IdentityEncoder(nn.Module):
     """The features themselves: f in the paper's multiple-instance setting."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the inputs unchanged.
-
-        Of shape (n, dim): the same tensor. `inputs` (n, dim): feature rows.
-        """
+        """Return the inputs unchanged."""
         return inputs
 
 
@@ -105,10 +102,7 @@ class LinearEncoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dim))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim).
-
-        `inputs` (n, n_features): feature rows.
-        """
+        """Map (n, n_features) to (n, dim)."""
         return F.linear(inputs, self.weight, self.bias)
 
 
@@ -138,10 +132,7 @@ class MLPEncoder(nn.Module):
         self.generator = generator
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim).
-
-        Result: their vectors; while training, with dropout. `inputs` (n, n_features): feature rows.
-        """
+        """Map (n, n_features) to (n, dim); while training, with dropout."""
         values = inputs
         for layer in self.layers[:-1]:
             values = self._drop(F.relu(layer(values)))
@@ -174,10 +165,7 @@ def random_bytes(shape: Sequence[int], generator: torch.Generator) -> Tensor:
 
 
 def kept_bytes(dropout: float) -> int:
-    """Return how many of the 256 values of a byte keep an entry.
-
-    `dropout`: chance of an entry to be dropped, in [0, 1).
-    """
+    """Return how many of the 256 values of a byte keep an entry."""
     return max(1, round(BYTE_VALUES * (1 - dropout)))
 
 
@@ -222,10 +210,7 @@ class EmbeddingEncoder(nn.Module):
         self.sparse = sparse
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids (n,) to vectors (n, dim).
-
-        `ids`: rows of the table.
-        """
+        """Map ids (n,) to vectors (n, dim)."""
         return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
 
 

@@ -101,10 +101,7 @@ def slips_in_words(
 
 
 def warn_of_slips(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
-    """Warn of labels in Python that are probably misspelt, and would be classes of their own.
-
-    `indicator` (n_rows, n_classes): which labels each row has.
-    """
+    """Warn of labels in Python that are probably misspelt, and would be classes of their own."""
     if classes.dtype.kind == "U":
         for sentence in slips_in_words(classes.tolist(), indicator, lambda row: f"row {row}"):
             warnings.warn(f"{name} holds {sentence}.", UserWarning, stacklevel=3)

@@ -105,10 +105,7 @@ class MatchingModel(nn.Module):
         return vectors, look_up(rows, target_ids), everything
 
     def encode_target_inputs(self, inputs: Tensor) -> Tensor:
-        """Return g(y) of targets never seen in training, shape (n, dim).
-
-        `inputs` (n, ...): what the target encoder reads.
-        """
+        """Return g(y) of targets never seen in training, shape (n, dim)."""
         return self._encode(self.target_encoder, inputs)
 
     def _encode(self, encoder: nn.Module, inputs: Tensor) -> Tensor:

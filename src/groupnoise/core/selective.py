@@ -41,10 +41,7 @@ class RiskCoverage(NamedTuple):
     area: float
 
     def points(self, n: int = 50) -> dict[str, list[float]]:
-        """Return at most n points of the curve, for files and pictures.
-
-        "coverage" and "risk". `n`: points at even coverages; the last is all rows.
-        """
+        """Return at most n points of the curve, for files and pictures."""
         count = len(self.coverage)
         last = np.unique(np.ceil(np.arange(1, n + 1) * count / n).astype(np.int64)) - 1
         parts = {"coverage": self.coverage[last], "risk": self.risk[last]}
@@ -104,10 +101,7 @@ class SetCalibration:
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetCalibration | None:
-        """Return what :meth:`arrays` described, or None where there is nothing.
-
-        The held-out rows. `arrays`: the arrays of a model folder.
-        """
+        """Return what :meth:`arrays` described, or None where there is nothing."""
         probabilities, belief, answers = (
             arrays.get(f"{prefix}.{name}") for name in ("probabilities", "belief", "answers")
         )

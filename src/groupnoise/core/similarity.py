@@ -58,10 +58,7 @@ class Similarity(Protocol):
         ...
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return S(context, features) position by position.
-
-        Of shape (groups, a). `context` and `features`: of shape (groups, a, dim).
-        """
+        """Return S(context, features) position by position, both (groups, a, dim)."""
         ...
 
 

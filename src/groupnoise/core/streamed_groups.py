@@ -74,10 +74,7 @@ class StreamedGroups(Groups):
         return scaled
 
     def subset(self, rows: ArrayLike | slice) -> StreamedGroups:
-        """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
-
-        At least one group, on the same file. `rows`: which groups; one may be named several times.
-        """
+        """Return the groups at `rows` (indices, a boolean mask or a slice), in that order."""
         return self._like(self._picked(rows))
 
     def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
@@ -121,10 +118,7 @@ class StreamedGroups(Groups):
         return rows
 
     def arrays(self) -> tuple[NDArray[Any] | None, ...]:
-        """Return the arrays that make up the collection, for a checksum.
-
-        The file, where groups begin and end in it, and the targets.
-        """
+        """Return the arrays that make up the collection, for a checksum."""
         return self._file, self._starts, self.offsets, self.targets
 
     def __getitem__(self, row: Any) -> Any:

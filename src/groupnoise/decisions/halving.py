@@ -121,10 +121,7 @@ def rank_options(
 
 
 def passed_over(tried: Sequence[Trial], taken: str) -> list[str]:
-    """Return a sentence on why the option with the highest score was not taken; none if it was.
-
-    `tried`: trials whose scores mean the same. `taken`: the name of the best option taken.
-    """
+    """Return a sentence on why the option with the highest score was not taken; none if it was."""
     own = [trial for trial in tried if trial.option == taken and trial.score is not None]
     if not own:
         return []

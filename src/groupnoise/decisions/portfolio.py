@@ -98,10 +98,7 @@ def plain(value: Any) -> Any:
 
 
 def is_auto(value: Any) -> bool:
-    """Tell whether a parameter is left to `fit`.
-
-    True for the word "auto" and nothing else.
-    """
+    """Tell whether a parameter is left to `fit`."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -158,9 +155,6 @@ class Stopwatch:
         self._wall, self._processor = time.monotonic(), time.process_time()
 
     def seconds(self) -> float:
-        """Return the seconds spent.
-
-        Never more than the clock on the wall says.
-        """
+        """Return the seconds spent."""
         wall = time.monotonic() - self._wall
         return max(min(wall, time.process_time() - self._processor), wall / MAX_WAITING)

@@ -46,10 +46,7 @@ class Trial:
     scores: tuple[float, ...] = field(default=(), repr=False, compare=False)
 
     def as_record(self, *, with_scores: bool = False) -> dict[str, Any]:
-        """Return the trial as JSON can hold it.
-
-        Field to value. `with_scores`: whether the scores of each fold are kept too.
-        """
+        """Return the trial as JSON can hold it."""
         record = asdict(self)
         if not with_scores:
             del record["scores"]

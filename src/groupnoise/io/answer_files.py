@@ -32,10 +32,7 @@ def check_format(path: Path, option: str = "--output") -> None:
 
 
 def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
-    """Write a table in the form its suffix names.
-
-    `columns`: names and cells, all of one length.
-    """
+    """Write a table in the form its suffix names."""
     check_format(path)
     # Objects of JSON lines were read with all names in every row, nothing where one was missing.
     columns = {name: [_without_nothing(cell) for cell in cells] for name, cells in columns.items()}

@@ -112,10 +112,7 @@ class Contradiction(NamedTuple):
 
 
 def contradiction_of(head: pl.DataFrame, known: Mapping[str, str]) -> Contradiction | None:
-    """Return what keeps a table from being read as bags, if that is but a few rows.
-
-    `known`: as in :func:`readings_of_cells`.
-    """
+    """Return what keeps a table from being read as bags, if that is but a few rows."""
     table = _Table(head, known)
     found = table.nearly_bags()
     if not found:

@@ -141,10 +141,7 @@ def read_id_cells(table: Table, column: str) -> pl.Series:
 
 
 def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
-    """Return the sorted ids among the cells and, for each cell, which of them it holds.
-
-    Returns `ids`: whole numbers or text; `codes`: positions in `ids`.
-    """
+    """Return the sorted ids among the cells and, for each cell, which of them it holds."""
     vocabulary = cells.unique().sort()
     return ids_as_array(vocabulary), number_cells(cells, vocabulary)
 

@@ -187,10 +187,7 @@ def _about_left_out(cells: pl.Series) -> str:
 
 
 def are_unnamed_clicks(head: pl.DataFrame) -> bool:
-    """Tell whether rows without names hold clicks: ids of users that come back, items, numbers.
-
-    `head`: the first rows, all cells text.
-    """
+    """Tell whether rows without names hold clicks: ids of users that come back, items, numbers."""
     columns = head.columns
     if columns != [f"column_{i + 1}" for i in range(len(columns))] or not 2 <= len(columns) <= 4:
         return False

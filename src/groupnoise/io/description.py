@@ -129,10 +129,7 @@ class Description:
     oddities: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON.
-
-        One entry per field.
-        """
+        """Return plain values, ready for JSON."""
         return asdict(self)
 
 

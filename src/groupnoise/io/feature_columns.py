@@ -268,10 +268,7 @@ def _holds_lists(table: Table, column: str) -> bool:
 
 
 def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:
-    """Return the first column of short words, one in each row and all different, if any.
-
-    `taken`: columns that play another part.
-    """
+    """Return the first column of short words, one in each row and all different, if any."""
     for name, dtype in table.frame.schema.items():
         cells = table.frame[name]
         if (

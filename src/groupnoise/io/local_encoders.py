@@ -49,10 +49,7 @@ def load_encoder(name: str, weights: str | Path | None = None) -> Callable[[Any]
 
 
 def sentence_encoder(name: str) -> Callable[[Sequence[str]], FloatArray]:
-    """Return what gives a vector of unit length for each text, by a sentence-transformers model.
-
-    `name`: the folder of a model, or the name of one that was downloaded before.
-    """
+    """Return what gives a vector of unit length for each text, by a sentence-transformers model."""
     sentences = require("sentence_transformers", extra="text")
     try:
         # Weights as safetensors alone: a file must not be able to run code.

@@ -110,10 +110,7 @@ def read_model_manifest(folder: Path | str) -> dict[str, Any]:
 
 
 def weights_of(folder: Path | str) -> str:
-    """Return the digest of a model's weights, by which an evaluation says what it judged.
-
-    Empty where the manifest does not say it.
-    """
+    """Return the digest of a model's weights, by which an evaluation says what it judged."""
     entry = read_model_manifest(folder).get("weights")
     return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
 

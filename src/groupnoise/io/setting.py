@@ -225,10 +225,7 @@ class Setting(ABC, Generic[Data]):
         """Return what makes one group what it is, for its own fingerprint."""
 
     def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
-        """Return a checksum of each of some groups, equal in whatever file a group comes.
-
-        Equal for groups that are the same in features, labels or clicks.
-        """
+        """Return a checksum of each of some groups, equal in whatever file a group comes."""
         digests = (
             hashlib.blake2b(self.group_content(dataset, int(row)), digest_size=8).digest()
             for row in rows
@@ -250,10 +247,7 @@ class Setting(ABC, Generic[Data]):
         return dataset
 
     def divide(self, dataset: Data, protocol: str) -> Any:
-        """Return the data divided by a protocol of clicks, a `HistorySplit`.
-
-        `protocol`: the name of a protocol.
-        """
+        """Return the data divided by a protocol of clicks, a `HistorySplit`."""
         raise ParameterError(
             f"--protocol is for click logs (rs); {dataset.name} is {self.name} data."
         )

@@ -131,10 +131,7 @@ class TrainingRecord:
         )
 
     def of_log(self, fingerprint: str) -> TrainingRecord | None:
-        """Return this record as that of one of the logs that were learned; None of other data.
-
-        `fingerprint`: the checksum that `Setting.fingerprint` gives.
-        """
+        """Return this record as that of one of the logs that were learned; None of other data."""
         if fingerprint in self.held_before:
             held = self.held_before[fingerprint]
             return replace(
@@ -149,10 +146,7 @@ class TrainingRecord:
         )
 
     def has_learned(self, fingerprint: str) -> bool:
-        """Return whether a training of this model saw just these data.
-
-        `fingerprint`: the checksum that `Setting.fingerprint` gives.
-        """
+        """Return whether a training of this model saw just these data."""
         return fingerprint in (self.fingerprint, *self.earlier, *self.added)
 
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
@@ -181,10 +175,7 @@ def training_entry(step: str, source: str, contents: str, result: str) -> dict[s
 
 
 def write_training_record(folder: Path | str, record: TrainingRecord) -> None:
-    """Add a record to the manifest of a model that was just saved.
-
-    `folder`: what `save` of an estimator wrote. `record`: what it was trained on.
-    """
+    """Add a record to the manifest of a model that was just saved."""
     manifest = read_model_manifest(folder)
     write_json(Path(folder) / MANIFEST, {**manifest, KEY: asdict(record)})
 
@@ -277,10 +268,7 @@ def read_training_record(folder: Path | str) -> TrainingRecord | None:
 
 
 def training_summary(folder: Path | str) -> dict[str, Any]:
-    """Return how a model came to be: data, parameters, seed, and what decided them.
-
-    Anything JSON can hold; parts that the model does not say are left out.
-    """
+    """Return how a model came to be: data, parameters, seed, and what decided them."""
     manifest = read_model_manifest(folder)
     parameters = manifest.get("parameters")
     summary: dict[str, Any] = {

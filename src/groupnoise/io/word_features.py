@@ -31,10 +31,7 @@ TOKEN = r"(?u)\b\w+\b"
 
 
 def guess_text_column(table: Table, free: Collection[str]) -> str | None:
-    """Return the column with the most words, if it has a few per row.
-
-    `free`: columns that play no other part.
-    """
+    """Return the column with the most words, if it has a few per row."""
     n_words = {
         name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]
         for name in table.frame.columns
@@ -128,10 +125,7 @@ def categories_of(table: Table, names: Sequence[str] | None) -> dict[str, list[s
 def say_of_categories(
     table: Table, known: Mapping[str, Sequence[str]] | None, report: Report | None
 ) -> None:
-    """Say which cells hold no category that a model learned; a warning where nobody listens.
-
-    `known`: what `categories_of` returned of the data of its training.
-    """
+    """Say which cells hold no category that a model learned; a warning where nobody listens."""
     for column, categories in (known or {}).items():
         if column not in table.frame.columns:
             continue

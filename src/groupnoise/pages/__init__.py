@@ -247,10 +247,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def data_address(content: bytes, kind: str = "image/png") -> str:
-    """Return a file as an address that holds it.
-
-    For the `src` of an image.
-    """
+    """Return a file as an address that holds it."""
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
@@ -274,10 +271,7 @@ class Figures(Protocol):
 
 
 def evaluation_page(evaluation: Figures, *, title: str, about: str) -> str:
-    """Return an evaluation as the text of an HTML page that loads nothing from elsewhere.
-
-    `about`: on what: a sentence.
-    """
+    """Return an evaluation as the text of an HTML page that loads nothing from elsewhere."""
     charts = []
     for name, curve in evaluation.curves.items():
         coverage = curve["coverage"]

@@ -55,10 +55,7 @@ class Recalled:
         )
 
     def row(self, number: int) -> tuple[IntArray, Float32Array]:
-        """Return (positions, scores) of one history without the empty places.
-
-        At most `top` positions and their scores.
-        """
+        """Return (positions, scores) of one history without the empty places."""
         is_item = self.positions[number] >= 0
         return self.positions[number][is_item], self.scores[number][is_item]
 

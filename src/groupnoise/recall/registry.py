@@ -325,10 +325,7 @@ def promotion_stamp(path: Path | str) -> tuple[int, int] | None:
 
 
 def served_folder(path: Path | str, version: str | None = None) -> Path:
-    """Return the artifact that a path stands for: itself, or a version of a registry.
-
-    `version`: a version of the registry; by default the promoted one.
-    """
+    """Return the artifact that a path stands for: itself, or a version of a registry."""
     if not is_registry(path):
         if version is not None:
             raise ParameterError(f"{path} is no registry, so it has no version {version}.")

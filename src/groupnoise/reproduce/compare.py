@@ -335,10 +335,7 @@ def compare_under_protocol(
 def fit_and_judge(
     setting: Setting[Any], dataset: Any, split: Any, entry: MethodEntry, seed: int
 ) -> Evaluation:
-    """Fit a method at its defaults on the training part and measure it on the test part.
-
-    `split`: how it is divided.
-    """
+    """Fit a method at its defaults on the training part and measure it on the test part."""
     from groupnoise.clicks.evaluation import evaluate_queries
 
     estimator = fit_quietly(setting, make_estimator(entry, seed), split.train)

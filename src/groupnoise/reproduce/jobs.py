@@ -140,10 +140,7 @@ class Job:
 def make_trial(
     recipe: Recipe, name: str, data: Dataset, seed: int, *, quick: bool = False
 ) -> DataTrial:
-    """Cut a data set by the protocol of a recipe.
-
-    `recipe`: whose protocol to follow. `quick`: take a small piece of large data.
-    """
+    """Cut a data set by the protocol of a recipe."""
     return _MAKERS[recipe.setting](recipe, name, data, seed, quick)
 
 

@@ -253,10 +253,7 @@ def _sentence(found: ComparisonOfMethods, taken: str) -> str:
 
 
 def stated_parameters(module: str, name: str) -> dict[str, Any]:
-    """Return the parameters of a dataclass, or of an `__init__`, and their defaults.
-
-    As `inspect.signature` has them. `module`: where the class is defined, or is imported to.
-    """
+    """Return the parameters of a dataclass, or of an `__init__`, and their defaults."""
     found = _defined(module, name)
     return {} if found is None else _of_class(*found)
 

@@ -104,10 +104,7 @@ class RecallTrial:
 
 
 def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
-    """Return the logs of a file, by default those of the package.
-
-    `path`: a TOML file of `[[set]]` tables with `[[set.published]]` rows.
-    """
+    """Return the logs of a file, by default those of the package."""
     if path is None:
         text = resources.files("groupnoise.reproduce").joinpath("recall.toml").read_text("utf-8")
     else:

@@ -60,10 +60,7 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def parse_recipe(text: str, path: Path) -> Recipe:
-    """Return the recipe of a text.
-
-    `path`: where it comes from, for errors; its stem is the name of the recipe.
-    """
+    """Return the recipe of a text; the stem of `path` is its name."""
     try:
         content = parse_toml(text)
     except ValueError as error:

@@ -346,10 +346,7 @@ class ClickTrial:
         return float(np.mean(related[groups.offsets[:-1][some] + chosen]))
 
     def is_related(self, windows: Windows) -> BoolArray:
-        """Return for each click of each window whether its target goes back to it.
-
-        `windows`: a part of the split.
-        """
+        """Return for each click of each window whether its target goes back to it."""
         follows = self.clicks.notes.get("follows")
         if follows is None:
             raise DataError(f"{self.dataset} does not say which click caused the next.")

@@ -62,10 +62,7 @@ class UnseenSet:
 
 
 def read_unseen_sets(path: Path | None = None) -> list[UnseenSet]:
-    """Return the sets of a file, by default those of the package.
-
-    In the order of the file. `path`: a TOML file of `[[set]]` tables.
-    """
+    """Return the sets of a file, by default those of the package."""
     if path is None:
         text = resources.files("groupnoise.reproduce").joinpath("unseen.toml").read_text("utf-8")
     else:

@@ -122,10 +122,7 @@ def _figures(before: TrialResult, again: TrialResult) -> list[Repeated]:
 
 
 def trial_line(result: TrialResult) -> str:
-    """Return a trial on one line: what it was, its figures, its settings, its cost, its origin.
-
-    Parts with a bar between them. `result`: what to keep; curves and examples are left out.
-    """
+    """Return a trial on one line: what it was, its figures, its settings, its cost, its origin."""
     figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
     epochs = f"{counted(result.n_epochs, 'epochs')}, " if result.n_epochs else ""
     made = [f"{name} {result.provenance[name]}" for name in ORIGIN if name in result.provenance]

@@ -79,20 +79,14 @@ class BagQuestions:
         }
 
     def allows(self, number: int, answer: str) -> bool:
-        """Tell whether the answer is an object of the bag, or that there is none.
-
-        Whether it can be kept. `answer`: such as `object 3`.
-        """
+        """Tell whether the answer is an object of the bag, or that there is none."""
         return answer == NONE or position_of(answer, self._size(number)) is not None
 
     def _size(self, number: int) -> int:
         return len(self.carried.responsibility[number])
 
     def describe(self, number: int) -> dict[str, Any]:
-        """Return the bag, its label, and its objects to choose from.
-
-        What JSON can hold.
-        """
+        """Return the bag, its label, and its objects to choose from."""
         bag = int(self.carried.bags[number])
         label = self.dataset.class_names[self.carried.labels[number]]
         share = self.carried.responsibility[number]

@@ -99,17 +99,11 @@ class RowQuestions:
         return {"rows": votes.n_rows, "labels": votes.class_names, "data": checksum(columns)}
 
     def allows(self, number: int, answer: str) -> bool:
-        """Tell whether the answer is one of the labels.
-
-        Whether somebody may say so, also where nobody named it.
-        """
+        """Tell whether the answer is one of the labels, also one that nobody named."""
         return answer in self.found.votes.class_names
 
     def describe(self, number: int) -> dict[str, Any]:
-        """Return the cells of a row, why it got its label, and the labels to choose from.
-
-        What JSON can hold.
-        """
+        """Return the cells of a row, why it got its label, and the labels to choose from."""
         found, names = self.found, self.found.votes.class_names
         weights = np.nan_to_num(found.probabilities[number], nan=0.0)
         named = self._named[number].copy()
@@ -242,10 +236,7 @@ class AnswerFile:
         return lines[1:]
 
     def append(self, event: Mapping[str, Any]) -> None:
-        """Write one answer and wait until it is on the disk.
-
-        `event`: what JSON can hold.
-        """
+        """Write one answer and wait until it is on the disk."""
         self._write(event)
         self.events.append(dict(event))
 

@@ -103,10 +103,7 @@ class Calibration:
 
 
 def are_enough(known: IntArray) -> bool:
-    """Return whether there are known labels to calibrate instances by; say where they are few.
-
-    `known`: the column of the true label of each instance, -1 where it is not known.
-    """
+    """Return whether there are known labels to calibrate instances by; say where they are few."""
     n_known = int((known >= 0).sum())
     if n_known < MIN_KNOWN:
         warnings.warn(

@@ -299,10 +299,7 @@ def write_part(
 
 
 def read_part(saved: Path, rank: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return what one worker saved, after verifying its checksum.
-
-    Raises ModelFileError if anything is missing or damaged.
-    """
+    """Return what one worker saved, after verifying its checksum."""
     part = saved / f"worker-{rank}"
     if not part.is_dir():
         raise ModelFileError(f"{saved} holds nothing of worker {rank}.")

@@ -261,10 +261,7 @@ class TrainingPlan:
             check_count("max_objects", self.max_objects)
 
     def rate_at(self, progress: float) -> float:
-        """Return the learning rate after a fraction `progress` of the training.
-
-        The learning rate of that step. `progress`: between 0 and 1.
-        """
+        """Return the learning rate after a fraction `progress` of the training."""
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
         if self.schedule == "linear":
@@ -291,24 +288,15 @@ class History:
         self.best_epoch: int | None = None
 
     def append(self, record: dict[str, Any]) -> None:
-        """Add the record of an epoch.
-
-        `record`: what the epoch that has ended brought.
-        """
+        """Add the record of an epoch."""
         self.records.append(record)
 
     def column(self, name: str) -> list[Any]:
-        """Return one value per epoch, None where it was not recorded.
-
-        `name`: a field of the records.
-        """
+        """Return one value per epoch, None where it was not recorded."""
         return [record.get(name) for record in self.records]
 
     def as_columns(self) -> dict[str, list[Any]]:
-        """Return the table by columns, as polars.DataFrame and pandas.DataFrame take it.
-
-        One list per field, as JSON holds it.
-        """
+        """Return the table by columns, as polars.DataFrame and pandas.DataFrame take it."""
         names = dict.fromkeys(name for record in self.records for name in record)
         return {name: self.column(name) for name in names}
 

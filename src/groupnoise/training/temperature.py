@@ -129,10 +129,7 @@ def fit_temperature(
 
 
 def candidate_likelihood(candidates: BoolArray) -> Likelihood:
-    """Return the likelihood of candidate sets: the right label is one of the candidates.
-
-    `candidates`: of shape (n_rows, n_classes).
-    """
+    """Return the likelihood of candidate sets (n_rows, n_classes): the right label is in them."""
     allowed = torch.from_numpy(candidates)
     chance = allowed.double().mean(-1)  # of an even guess
 

@@ -324,10 +324,7 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
 
 
 def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArray:
-    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes).
-
-    `confusion` (n_annotators, n_classes, n_classes): of each annotator; None for candidate labels.
-    """
+    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes)."""
     if confusion is None:
         shares = votes.shares()
         shares[votes.counts == 0] = 1.0

@@ -53,10 +53,7 @@ class Reliability:
     level: float
 
     def as_records(self) -> list[dict[str, object]]:
-        """Return one plain dictionary per annotator, ready for JSON.
-
-        Name, votes, accuracy, confusion, and the ends of the intervals.
-        """
+        """Return one plain dictionary per annotator, ready for JSON."""
         return [
             {
                 "annotator": name,

@@ -59,10 +59,7 @@ def check_cut(cut: Cut) -> None:
 
 
 def open_picture(path: Path) -> NDArray[np.uint8]:
-    """Return the pixels of a picture, shape (height, width, 3), upright and on white.
-
-    Red, green and blue. `path`: a file that Pillow reads.
-    """
+    """Return the pixels of a picture, shape (height, width, 3), upright and on white."""
     image_module = require("PIL.Image", extra="images")
     operations = require("PIL.ImageOps", extra="images")
     try:

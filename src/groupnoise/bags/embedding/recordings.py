@@ -28,10 +28,7 @@ def segment_features() -> tuple[str, ...]:
 
 
 def open_recording(path: Path) -> FloatArray:
-    """Return a recording as samples from -1 to 1, one channel, at the common rate.
-
-    At `RATE` samples per second. `path`: a .wav file of integers or floats.
-    """
+    """Return a recording as samples from -1 to 1, one channel, at the common rate."""
     from scipy.io import wavfile
     from scipy.signal import resample_poly
 

@@ -21,10 +21,7 @@ _SENTENCE = re.compile(r"\S(?:.*?)(?:[.!?。！？]+[\"'”’)\]]*(?=\s|$)|(?=\
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, which must be UTF-8.
-
-    Without a byte order mark.
-    """
+    """Return the text of a file, which must be UTF-8, without a byte order mark."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -42,10 +42,7 @@ class Sources:
     downsample: float = 1.0
 
     def picture(self, bag: str) -> NDArray[np.uint8] | None:
-        """Return the picture of a bag, None if there is none.
-
-        Of shape (height, width, 3).
-        """
+        """Return the picture of a bag, shape (height, width, 3), None if there is none."""
         if self.kind != "pictures" or bag not in self.files:
             return None
         return _open_picture(self.files[bag])
@@ -57,10 +54,7 @@ class Sources:
         return read_text(self.files[bag])
 
     def tile(self, bag: str, x: float, y: float) -> str:
-        """Return a tile of the picture of a bag as an address, "" if there is none.
-
-        Of a small PNG. `x`, `y`: the upper left corner.
-        """
+        """Return a tile of the picture of a bag as an address, "" if there is none."""
         pixels = self.picture(bag)
         if pixels is None or self.size is None:
             return ""
@@ -99,10 +93,7 @@ def _patch_size(data: str) -> float | None:
 
 
 def thumbnail(pixels: NDArray[np.uint8]) -> str:
-    """Return a picture as the address of a smaller one.
-
-    `pixels`: of shape (height, width, 3).
-    """
+    """Return a picture as the address of a smaller one."""
     return _as_address(pixels, MAX_SIDE, "JPEG")
 
 

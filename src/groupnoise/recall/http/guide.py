@@ -66,10 +66,7 @@ def _begun(needs_token: bool) -> list[str]:
 def routes_page(
     schema: Mapping[str, Any], address: str, clicks: list[ItemId], *, needs_token: bool
 ) -> str:
-    """Return a page that lists the routes of a service; it needs its style sheet alone.
-
-    `address`, `clicks`, `needs_token`: as in :func:`curl`.
-    """
+    """Return a page that lists the routes of a service; it needs its style sheet alone."""
     examples = {
         ("post", "/v1/recall"): curl(address, clicks, needs_token=needs_token),
         ("get", "/v1/similar/{item}"): curl_similar(address, clicks[0], needs_token=needs_token),

@@ -237,10 +237,7 @@ def validated(kind: type[_Request], values: Any) -> _Request:
 
 
 def checked_request(values: Any, limits: Limits) -> RecallRequest:
-    """Return the request that the JSON of a body makes, or refuse it.
-
-    `values`: what JSON held; see `RecallRequest`.
-    """
+    """Return the request that the JSON of a body makes, or refuse it."""
     if isinstance(values, dict):
         _check_sizes(values, limits)
     request = validated(RecallRequest, values)

@@ -241,10 +241,7 @@ def make_server(
 
 
 def bind(host: str, port: int) -> tuple[socket.socket, str]:
-    """Take a port, and return it with its address; nobody is answered yet.
-
-    `host`, `port`: where to listen; port 0 takes a free one.
-    """
+    """Take a port, a free one for 0, and return it with its address; nobody is answered yet."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -53,10 +53,7 @@ class ResultTable:
 
 
 def result_table(results: Sequence[TrialResult], upper_bounds: Sequence[str] = ()) -> ResultTable:
-    """Arrange results as a table.
-
-    `upper_bounds`: methods that are shown the truth and so cannot be the best.
-    """
+    """Arrange results as a table; `upper_bounds` are shown the truth and cannot be the best."""
     methods = list(dict.fromkeys(result.method for result in results))
     metrics = list(dict.fromkeys(metric for result in results for metric in result.metrics))
     columns = [_column(results, methods, metric, upper_bounds) for metric in metrics]

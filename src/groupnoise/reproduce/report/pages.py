@@ -69,10 +69,7 @@ class DemoSection:
 
 
 def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
-    """Return the page of a demonstration as text.
-
-    `quick`: whether it was the small run, whose figures say little.
-    """
+    """Return the page of a demonstration as text."""
     settings = dict.fromkeys(result.setting for result in demo.results)
     return render_page(
         "demo.html",
@@ -118,10 +115,7 @@ def _chosen_rates(results: list[TrialResult], method: str) -> str:
 
 
 def comparison_page(result: ComparisonOfMethods, command: str) -> str:
-    """Return the page as text.
-
-    `command`: what fits the leader.
-    """
+    """Return the page as text."""
     ranked = result.ranked
     intervals = [result.interval(each) for each in ranked]
     ends = [

@@ -224,10 +224,7 @@ class RankPicture:
 
 
 def rank_picture(ranks: Mapping[str, Sequence[float]]) -> RankPicture | None:
-    """Lay out the picture; None where there are too few methods or data sets for the test.
-
-    `ranks`: for each method its rank on every data set.
-    """
+    """Lay out the picture; None where there are too few methods or data sets for the test."""
     found = critical_difference(ranks)
     if found is None:
         return None
