@@ -35,11 +35,7 @@ SIGNATURES = {
 
 
 def picture_of_array(image: FloatArray) -> str:
-    """Return a small picture as a data address: ink whose opacity is its darkness.
-
-    `image` (height, width): darkness in [0, 1]. Blank is transparent, so a page may have any
-    background.
-    """
+    """Return a small picture as a data address: ink whose opacity is its darkness."""
     darkness = np.rint(np.clip(image, 0.0, 1.0) * 255).astype(np.uint8)
     return data_address(encode_png(np.stack([np.zeros_like(darkness), darkness], axis=-1)))
 
@@ -106,11 +102,7 @@ class Attachments:
 def read_row_attachments(
     table: Table, rows: IntArray, *, images: Sequence[str] = (), text: str | None = None
 ) -> Attachments:
-    """Return the pictures and texts that belong to the instances of bags or to candidate rows.
-
-    `table`: the file that the data was read from. `rows`: the row of the table that each instance
-    was read from. `images`: columns of picture paths, relative to the folder of the table.
-    """
+    """Return the pictures and texts that belong to the instances of bags or to candidate rows."""
     _need_columns(table.origin, table.frame, images, text)
     return _attach(Path(table.origin).parent, table.frame[rows], images, text)
 
@@ -118,11 +110,7 @@ def read_row_attachments(
 def read_item_attachments(
     path: Path | str, item_ids: NDArray[Any], *, images: Sequence[str] = (), text: str | None = None
 ) -> Attachments:
-    """Read the pictures and titles of items from a table of items, whose first column is the id.
-
-    `path`: the table of items; an item that it does not list goes without. `images`: columns of
-    picture paths, relative to the folder of the table.
-    """
+    """Read the pictures and titles of items from a table of items, whose first column is the id."""
     frame = read_table(path).frame
     _need_columns(path, frame, images, text)
     row_of = {str(item): row for row, item in enumerate(frame.to_series(0).to_list())}

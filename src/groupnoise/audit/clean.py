@@ -143,11 +143,7 @@ def _check_same_data(issues: GroupIssues, n_objects: int) -> None:
 def cleaned_table(
     table: Table, dataset: Any, cleaned: Any, *, label_separator: str | None = None
 ) -> pl.DataFrame:
-    """Return the rows of a file that are left, with the labels that are left.
-
-    `dataset`, `cleaned`: what was read from it, and what `cleaned_copy` made of that.
-    `label_separator`: what joins several labels in a cell; guessed where a cell is written anew.
-    """
+    """Return the rows of a file that are left, with the labels that are left."""
     setting = setting_of(dataset)
     before, after = setting.row_labels(dataset), setting.row_labels(cleaned)
     if before is None or after is None:

@@ -147,11 +147,7 @@ def read_parameters(
     fixed: Mapping[str, Any] | None = None,
     labels: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Turn `name=value` words into parameters, refusing names the method does not have.
-
-    `method`: its name, for errors. `fixed`: parameters that make the method what it is. `labels`:
-    the classes of the data, one of which a parameter may name.
-    """
+    """Turn `name=value` words into parameters, refusing names the method does not have."""
     from groupnoise.core.checks import near_name
 
     settings = {}

@@ -222,11 +222,7 @@ def read_file(
     report: Callable[[str], None] | None = None,
     **reader_options: Any,
 ) -> Found:
-    """Read a user's own file and say in one line what was guessed, on the error stream.
-
-    `path`: a file, a folder, a glob or an address. `options`: what the user said about it.
-    `remembered`: as in `find_data`. `report`: told what was guessed, instead of the error stream.
-    """
+    """Read a user's own file and say in one line what was guessed, on the error stream."""
     from groupnoise.core.misspelt_labels import TYPING_ERROR
     from groupnoise.io.columns import read_as_remembered
 

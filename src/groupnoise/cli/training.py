@@ -90,11 +90,7 @@ def _command_to_resume() -> str:
 
 
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
-    """Run this command as several workers and exit, unless it is one of them or trains alone.
-
-    `max_restarts`: how often they may be started anew. `saves`: whether the training saves itself,
-    so that there is something to resume from.
-    """
+    """Run this command as several workers and exit, unless it is one of them or trains alone."""
     from groupnoise.core.checks import check_choice, check_count
 
     check_count("--workers", count)

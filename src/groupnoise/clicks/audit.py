@@ -55,11 +55,7 @@ class ItemLift:
     def of_pairs(
         self, items: IntArray, objects: IntArray, target: IntArray, sizes: IntArray
     ) -> FloatArray:
-        """Return the lift of the target of each group by each of its objects.
-
-        `objects`: which clicks the groups hold, groups one after the other. `target`, `sizes`:
-        which click each group leads to, and how many it holds.
-        """
+        """Return the lift of the target of each group by each of its objects."""
         return self(items[objects], items[np.repeat(target, sizes)])
 
     def support(self, clicks: Groups, reach: int) -> FloatArray:

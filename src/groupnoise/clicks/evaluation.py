@@ -31,11 +31,7 @@ def evaluate_histories(
     at: Sequence[int] = (TOP,),
     seed: int = 0,
 ) -> Evaluation:
-    """Rank the last click of each history, by what was clicked before it, beside popularity.
-
-    `dataset`: histories; those of one click have nothing before it and are passed over. `rows`: the
-    histories to score; all by default.
-    """
+    """Rank the last click of each history, by what was clicked before it, beside popularity."""
     queries = last_queries(dataset.histories, rows)
     if queries is None:
         raise DataError(
@@ -124,11 +120,7 @@ def evaluate_queries(
 def paired_differences(
     result: Evaluation, other: Evaluation, *, seed: int = 0
 ) -> dict[str, Interval]:
-    """Return by how much one evaluation is ahead of another on the same targets.
-
-    HIT, NDCG and MRR of the first less those of the second, by the paired bootstrap. `result`,
-    `other`: of two recommenders on the same queries.
-    """
+    """Return by how much one evaluation is ahead of another on the same targets."""
     for name in ("user", "position"):
         if not np.array_equal(result.rows[name], other.rows[name]):
             raise DataError("two recommenders are compared on the same targets; these differ.")

@@ -93,11 +93,7 @@ class Evidence:
 
 
 def joined(parts: Sequence[Evidence]) -> Evidence:
-    """Return evidence whose scores are the sums of the scores of all parts.
-
-    As wide as all parts together; it remembers as many clicks as the longest. `parts`: of one
-    catalogue; at least one.
-    """
+    """Return evidence whose scores are the sums of the scores of all parts."""
     length = max(part.position_weights.shape[1] for part in parts)
     weights = [
         np.pad(part.position_weights, ((0, 0), (0, length - part.position_weights.shape[1])))
@@ -276,11 +272,7 @@ class HeldOut(NamedTuple):
 def hold_out_last(
     histories: Groups, generator: np.random.Generator, max_users: int = MAX_HELD_OUT
 ) -> HeldOut | None:
-    """Hold out the last click of some histories of at least three.
-
-    Result: None where fewer than 20 histories have three clicks. `max_users`: the most clicks to
-    hold out.
-    """
+    """Hold out the last click of some histories of at least three; None where they are few."""
     eligible = np.flatnonzero(histories.sizes >= 3)
     if len(eligible) < MIN_HELD_OUT:
         return None

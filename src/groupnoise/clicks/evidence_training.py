@@ -217,11 +217,7 @@ class _Optimizers:
         self.every: list[Optimizer] = [self._main, *self._of_encoder, *self._deferred]
 
     def step(self, left: float, n_steps: int, pool: Executor | None) -> float:
-        """Take a step along the gradients, and return its size.
-
-        `left`: share of the training that is to come. `n_steps`: with this one. `pool`: may move
-        the encoder meanwhile.
-        """
+        """Take a step along the gradients, and return its size."""
         rate, decay = self._plan.learning_rate * left, self._plan.weight_decay
         moving = []
         for each in self._of_encoder:

@@ -42,11 +42,7 @@ MIN_EXPONENT = -80.0
 def rule_of(
     objective: GroupObjective, *, scope: str, window_size: int | None, popularity: FloatArray
 ) -> ScoringRule:
-    """Return the rule that weighs clicks as an objective does.
-
-    `scope` (one of "group", "last"): what an answer is made from. `popularity`: how often each item
-    was clicked; decides the negatives of a contrastive weighting.
-    """
+    """Return the rule that weighs clicks as an objective does."""
     weighting = objective.weighting
     named: dict[str, Any] = {"weighting": None}
     if weighting is not None:
@@ -98,11 +94,7 @@ def objective_of_answers(
 
 @torch.no_grad()
 def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mixture:
-    """Return the weighted queries of histories under a rule.
-
-    `rule`: how clicks become queries. `histories`: item indices in time order, at least one in
-    each.
-    """
+    """Return the weighted queries of histories under a rule."""
 
     def features_of(items: IntArray) -> Float32Array:
         return model.encode_objects(torch.from_numpy(items)).detach().numpy()
@@ -155,11 +147,7 @@ def _log_mixed(model: MatchingModel, mixture: Mixture) -> Tensor:
 
 @torch.no_grad()
 def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor:
-    """Return the log score of the named items after each history.
-
-    Of shape (groups, n_candidates). `model`, `mixture`: as in :func:`score_catalogue`. `items`
-    (groups, n_candidates): item indices.
-    """
+    """Return the log score of the named items after each history, shape of `items`."""
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     log_denominator = log_normalizer(
         queries, model.encode_targets(everything), model.target_bias(everything)
@@ -292,11 +280,7 @@ class HistoryLogits(NamedTuple):
 
 @torch.no_grad()
 def history_logits(model: MatchingModel, mixture: Mixture) -> HistoryLogits:
-    """Return histories that were read, to be scored a few at a time.
-
-    `model`, `mixture`: as in :func:`groupnoise.clicks.history_scores.score_catalogue`; one query
-    each.
-    """
+    """Return histories that were read, to be scored a few at a time."""
     everything = torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
     offset = targets.new_zeros(len(targets)) if bias is None else bias

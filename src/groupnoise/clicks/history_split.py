@@ -166,11 +166,7 @@ def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> 
 
 
 def last_queries(histories: Groups, rows: IntArray | None = None) -> Queries | None:
-    """Return the queries that ask for the last click of histories of two or more.
-
-    None where all are histories of one click. `histories`: one group of items per user, in time
-    order. `rows`: the histories to ask about; all by default.
-    """
+    """Return the queries that ask for last clicks; None where no history has two clicks."""
     rows = np.arange(len(histories)) if rows is None else rows
     rows = rows[histories.sizes[rows] > 1]
     return queries_at(histories, histories.offsets[rows + 1] - 1) if len(rows) else None

@@ -102,11 +102,7 @@ class FeatureMap:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dim: int) -> FeatureMap | None:
-        """Return the map whose :meth:`to_arrays` are among `arrays`, None where there is none.
-
-        `arrays`: from a file that may hold anything. Raises ModelFileError if the arrays are no
-        map.
-        """
+        """Return the map whose :meth:`to_arrays` are among `arrays`, None where there is none."""
         if COLUMNS not in arrays:
             return None
         text = stored_array(arrays, COLUMNS, types=("u1",), shape=(None,))

@@ -170,11 +170,7 @@ def read_item_rows(
 
 
 def read_ids(path: Path) -> list[str]:
-    """Read a file of item ids, one in each line.
-
-    `path`: text in UTF-8; empty lines are passed over. Raises DataError if the file cannot be read,
-    or holds no id.
-    """
+    """Read a file of item ids, one in each line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -136,11 +136,7 @@ class LikeItems:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_features: int) -> LikeItems | None:
-        """Return the items whose :meth:`to_arrays` are among `arrays`, None without them.
-
-        `arrays`: from a file that may hold anything. Raises ModelFileError if the arrays are no
-        such items.
-        """
+        """Return the items whose :meth:`to_arrays` are among `arrays`, None without them."""
         if f"{PREFIX}share" not in arrays:
             return None
         columns, offsets, positions = (

@@ -162,11 +162,7 @@ def linear_length(histories: Groups) -> int:
 def added_evidence(
     learned: Evidence, regressions: Mapping[str, LinearEvidence], linear: Linear, length: int
 ) -> Evidence:
-    """Return learned evidence with the linear evidence added.
-
-    `linear`: what is added of each; a weight of 0 leaves one out. `length`: over how many of the
-    latest clicks it is added.
-    """
+    """Return learned evidence with the linear evidence added."""
     parts = [learned]
     for name, (weight, ridge, rate, *rank) in linear.items():
         if weight:

@@ -178,11 +178,7 @@ def rank_and_list(
 def rank_by_popularity(
     popularity: FloatArray, groups: Groups, seen: Groups | None = None
 ) -> TargetRanks:
-    """Rank each target among the unseen items by clicks alone, without scoring any row.
-
-    `groups`: item indices with the index of the next item as target. `seen`: for each row the items
-    that are no candidates; by default the row's own group.
-    """
+    """Rank each target among the unseen items by clicks alone, without scoring any row."""
     n_items = len(popularity)
     targets = _checked_targets(groups, n_items)
     excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)

@@ -128,11 +128,7 @@ def _of_rows(kept: IntArray, rows: IntArray, items: IntArray) -> tuple[IntArray,
 def draw_negatives(
     excluded: Exclusions, n_items: int, n_negatives: int, generator: np.random.Generator
 ) -> IntArray:
-    """Draw distinct items of each row's complement.
-
-    Of shape (n_rows, n_negatives). `excluded`: what may not be drawn. Raises DataError if a row
-    leaves too few items.
-    """
+    """Draw distinct items of each row's complement, shape (n_rows, n_negatives)."""
     n_rows = len(excluded.offsets) - 1
     n_excluded = np.diff(excluded.offsets)
     n_left = n_items - n_excluded

@@ -150,11 +150,7 @@ class ScoringRule:
         return self if scope in (None, self.scope) else replace(self, scope=scope)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the rule as JSON can hold it.
-
-        Plain values, ready for JSON. Raises ParameterError if the weighting is code, which no file
-        holds.
-        """
+        """Return the rule as JSON can hold it."""
         if callable(self.weighting):
             name = getattr(self.weighting, "__qualname__", type(self.weighting).__name__)
             raise ParameterError(
@@ -295,11 +291,7 @@ class ScoringRule:
     def log_group_weight(
         self, features: Float32Array, negatives: Float32Array | None = None
     ) -> Float32Array:
-        """Return log P(click | history) of groups of one size (Eq. 6).
-
-        Of shape (n, size): zero without a weighting. `features` (n, size, dim): f of the clicks.
-        `negatives` (n_negatives, dim): f of the rule's negatives, which "contrastive" needs.
-        """
+        """Return log P(click | history) of groups of one size (Eq. 6); zero without a weighting."""
         if self.weighting is None:
             return np.zeros(features.shape[:2], dtype=features.dtype)
         if callable(self.weighting):

@@ -83,11 +83,7 @@ _NOUNS = [nouns for shelves in SHELVES.values() for nouns in shelves.values()]
 
 
 def name_items(shelf_of_item: IntArray, generator: np.random.Generator) -> list[str]:
-    """Return a distinct readable title for each item.
-
-    `shelf_of_item`: index into `SHELF_NAMES` of each item. `generator`: decides which names are
-    used.
-    """
+    """Return a distinct readable title for each item."""
     titles = [""] * len(shelf_of_item)
     for shelf in np.unique(shelf_of_item):
         items = np.flatnonzero(shelf_of_item == shelf)

@@ -67,11 +67,7 @@ def start_among_neighbours(
 def spectral_start(
     windows: Groups, n_items: int, dim: int, *, rate: float, generator: np.random.Generator
 ) -> SpectralStart:
-    """Place the items of a log by which are clicked together.
-
-    `windows`: clicked items in time order, each group with the next click as target. `dim`: width
-    of the vectors. `rate`: how fast a pair counts less with each click between its two.
-    """
+    """Place the items of a log by which are clicked together."""
     together = clicked_together(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING
     scale = sparse.diags_array(degree**-0.5)

@@ -236,11 +236,7 @@ class UpdatableRecommender(WindowTraining):
     def _before_clicks_on(
         self, held: IntArray, histories: Groups, generator: np.random.Generator
     ) -> tuple[Float32Array, IntArray]:
-        """Return the queries of what came before clicks on items, and which of them was clicked.
-
-        `held`: positions of the items, which count in no history. `generator`: decides which
-        clicks are taken of more than `MAX_ASKED`.
-        """
+        """Return the queries of what came before clicks on items, and which of them was clicked."""
         number = np.full(len(self.catalogue_), -1)
         number[held] = np.arange(len(held))
         clicks = histories.objects if histories.targets is None else histories.targets

@@ -36,11 +36,7 @@ class LookedUpRows(NamedTuple):
     def of(
         cls, batch: GroupBatch, sample: IntArray, place: IntArray, *, shared: bool
     ) -> LookedUpRows:
-        """Find the distinct rows of the ids of a batch and of the candidates `sample`.
-
-        `place`: memory for one number of each id. `shared`: whether objects and targets are rows
-        of one table.
-        """
+        """Find the distinct rows of the ids of a batch and of the candidates `sample`."""
         # Logs on disk may hold narrower numbers.
         objects = _real_objects(batch).astype(np.int64, copy=False)
         targets = batch.targets.numpy().astype(np.int64, copy=False)

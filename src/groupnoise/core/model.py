@@ -157,11 +157,7 @@ def item_model(
 
 @torch.no_grad()
 def merge_item_models(members: Sequence[MatchingModel], wide: MatchingModel) -> None:
-    """Write several models into one whose logits are the average of theirs.
-
-    `members`: trained models of one catalogue. `wide`: takes their vectors side by side, so its
-    tables are as wide as theirs together.
-    """
+    """Write several models into one whose logits are the average of theirs."""
     factor = len(members) ** -0.5  # of each factor of a dot product
     _table(wide.object_encoder).copy_(
         factor * torch.cat([_table(each.object_encoder) for each in members], dim=1)

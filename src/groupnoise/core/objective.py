@@ -114,11 +114,7 @@ class GroupObjective:
 def make_selection(
     name: str | Selection, *, temperature: float | Sequence[float] = (1.0, 0.3), k: int = 2
 ) -> Selection:
-    """Return a selection by name; an object that already is one passes through.
-
-    `temperature`: for "tempered": constant, or from the first value to the second over the
-    training.
-    """
+    """Return a selection by name; an object that already is one passes through."""
     if callable(name):
         return name
     check_choice("selection", name, ("max", "marginal", "tempered", "top_k", "all"))
@@ -174,11 +170,7 @@ class ObjectScores(NamedTuple):
 
 
 def mean_probability(log_probabilities: list[Tensor], weights: list[float] | None = None) -> Tensor:
-    """Return the log of the probability that members give on average, shape of each.
-
-    `log_probabilities`: what each member says. `weights`: how much each counts, summing to one;
-    alike by default.
-    """
+    """Return the log of the probability that members give on average, shape of each."""
     if weights is not None:
         pairs = zip(log_probabilities, weights, strict=True)
         return torch.stack([each + math.log(weight) for each, weight in pairs]).logsumexp(0)

@@ -112,11 +112,7 @@ def log1mexp(values: Tensor) -> Tensor:
 
 
 def log_complement(log_probabilities: Tensor) -> Tensor:
-    """Return log(1 - p) from log p.
-
-    Of the same shape. `log_probabilities`: at most zero; a probability of one counts as the largest
-    number below one.
-    """
+    """Return log(1 - p) from log p."""
     eps = torch.finfo(log_probabilities.dtype).eps
     return log1mexp((-log_probabilities).clamp(min=eps / 2))
 

@@ -41,11 +41,7 @@ class Similarity(Protocol):
         ...
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return S of every pair.
-
-        Of shape (groups, a, b). `left` (groups, a, dim): features; under S as a divergence the
-        reference distributions. `right` (groups, b, dim): features.
-        """
+        """Return S of every pair of `left` (groups, a, dim) and `right` (groups, b, dim)."""
         ...
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:

@@ -160,11 +160,7 @@ def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
 
 
 def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
-    """Return a scaler learned from groups of feature rows, and the groups scaled by it.
-
-    `kind`: one of `groupnoise.core.scaling.SCALINGS`. `groups`: in memory, where a scaled copy is
-    made; or streamed, where rows are scaled as they are read.
-    """
+    """Return a scaler learned from groups of feature rows, and the groups scaled by it."""
     if isinstance(groups, StreamedGroups):
         n_rows = max(MIN_SCALING_ROWS, MAX_SCALING_VALUES // groups.width)
         scaler = Scaler(kind).fit(groups.some_rows(n_rows))
@@ -179,11 +175,7 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
 
 
 def answers_about(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """Return what a function says of all objects, asked about a few streamed groups at a time.
-
-    `groups`: in memory, where it is asked once; or streamed. `answer`: from rows (n, n_features) to
-    an array with one row each.
-    """
+    """Return what a function says of all objects, asked about a few streamed groups at a time."""
     if not isinstance(groups, StreamedGroups):
         return answer(groups.objects)
     ends = np.flatnonzero(np.diff(groups.offsets[:-1] // MAX_ANSWERED)) + 1

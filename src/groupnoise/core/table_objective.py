@@ -150,11 +150,7 @@ class TableObjective:
     def losses(
         self, batch: GroupBatch, generator: torch.Generator, progress: float = 1.0
     ) -> Tensor:
-        """Return the loss of each group.
-
-        Of shape (groups,), without a gradient, which :meth:`gradients` returns. `progress`: how
-        much of the training is done, for schedules.
-        """
+        """Return the loss of each group."""
         drawn = self._source.draw(batch.all_targets, generator)
         n_groups, size = batch.mask.shape
         shared = len(self._tables) == 1

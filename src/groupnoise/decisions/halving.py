@@ -104,11 +104,7 @@ def successive_halving(
 def rank_options(
     options: Sequence[Option], scores: Sequence[FloatArray], tie: float = 1.0
 ) -> list[Option]:
-    """Return options best first, the simpler one first among those level with the best.
-
-    `scores`: the scores of each, on the same folds or groups. `tie`: standard errors of the
-    difference that make a tie.
-    """
+    """Return options best first, the simpler one first among those level with the best."""
     left = sorted(zip(options, scores, strict=True), key=lambda pair: -float(np.mean(pair[1])))
     ranking = []
     while left:

@@ -104,11 +104,7 @@ def _flat(cell: Any) -> Any:
 
 
 def write_table(path: Path, columns: Columns, named: Callable[[Columns], Columns]) -> None:
-    """Write columns in the form that the suffix names, atomically.
-
-    `path`: ends in .csv, .parquet or .json (a list of records). `named`: turns a block of columns
-    into what is written.
-    """
+    """Write columns in the form that the suffix names, atomically."""
     writers = {".csv": _write_csv, ".parquet": _write_parquet, ".json": _write_json}
     if path.suffix not in writers:
         raise ParameterError(f"a table is written as {', '.join(writers)}; got {path.name!r}.")

@@ -253,11 +253,7 @@ def stored_array(
     types: Collection[str],
     shape: tuple[int | None, ...],
 ) -> NDArray[Any]:
-    """Return the named array, refused where it is missing or not of the type and shape needed.
-
-    `arrays`: what a file held. `types`: kinds and sizes allowed, such as "f4"; "S" is text of any
-    width. `shape`: None stands for any length.
-    """
+    """Return the named array, refused where it is missing or not of the type and shape needed."""
     if name not in arrays:
         raise ModelFileError(f"the stored {name} is missing.")
     array = arrays[name]

@@ -112,11 +112,7 @@ def find_click_columns(
     time: str | None,
     rating: str | None,
 ) -> ClickColumns:
-    """Return the columns of a click log by the names given or guessed.
-
-    `head`: all rows, or the first few. `origin`: what the log is called in errors. `report`: told
-    of each guess. `user`, `item`, `time`, `rating`: the names the user gave.
-    """
+    """Return the columns of a click log by the names given or guessed."""
     columns = head.columns
     if (
         user is None
@@ -338,11 +334,7 @@ def match_columns(
 def check_column(
     name: str, columns: Sequence[str], origin: str, purpose: str, part: str = ""
 ) -> str:
-    """Return a column that a user named, or say that there is none, and which may be meant.
-
-    `origin`: what the table is called. `purpose`: such as "to be the user". `part`: as in
-    `MissingColumnError`.
-    """
+    """Return a column that a user named, or say that there is none, and which may be meant."""
     if name not in columns:
         raise MissingColumnError(
             f"{origin} has no column {name!r} {purpose}{did_you_mean(name, columns)}; its columns "

@@ -105,11 +105,7 @@ def write_array(path: Path, values: NDArray[Any]) -> ArrayEntry:
 
 
 def map_array(folder: Path, entry: ArrayEntry, *, verify: bool = False) -> NDArray[Any]:
-    """Return an array as a read-only memory map after comparing it with its entry.
-
-    `folder`: where the array's file lies. `entry`: what `ArrayWriter.finish` returned. `verify`:
-    also compare the checksum, which reads the whole file.
-    """
+    """Return an array as a read-only memory map after comparing it with its entry."""
     name = entry.get("file")
     # A manifest may come from anywhere: never follow a path out of its own folder.
     if not isinstance(name, str) or Path(name).name != name:

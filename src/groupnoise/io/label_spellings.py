@@ -111,11 +111,7 @@ def heard_labels(
 def heard_in_words(
     heard: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
 ) -> list[str]:
-    """Return sentences about labels that are heard as others or as none, with how to keep them.
-
-    `heard`: as `heard_labels` has it. `counts`: how often each was written. `what`: what those are
-    that say nothing, such as "no vote". `times`: what is counted.
-    """
+    """Return sentences about labels that are heard as others or as none, with how to keep them."""
     said = []
     none = [name for name, meant in heard.items() if meant is None]
     if none:

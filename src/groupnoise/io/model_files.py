@@ -118,11 +118,7 @@ def weights_of(folder: Path | str) -> str:
 def read_model(
     folder: Path | str, *, kind: str | None = None
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return (manifest, arrays) of a model folder after verifying its checksum.
-
-    `folder`: what :func:`write_model` wrote. `kind`: the estimator class expected; another kind is
-    refused by name.
-    """
+    """Return (manifest, arrays) of a model folder after verifying its checksum."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -245,11 +241,7 @@ def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()
 
 
 def unpack_parameters(packed: Mapping[str, Any], *, parts: Sequence[type] = ()) -> dict[str, Any]:
-    """Return what :func:`pack_parameters` was given, every sequence as a tuple.
-
-    Raises AttributeError, KeyError, TypeError, ValueError if it was not written by
-    :func:`pack_parameters`, or names a part not among `parts`.
-    """
+    """Return what :func:`pack_parameters` was given, every sequence as a tuple."""
     known = {part.__name__: part for part in parts}
     return {name: _unpacked(value, known) for name, value in packed.items()}
 

@@ -206,11 +206,7 @@ class Setting(ABC, Generic[Data]):
 
     @abstractmethod
     def dataset_of(self, groups: Any, targets: Any) -> Data:
-        """Return a data set of what `select` of an estimator takes.
-
-        `groups`: bags, feature rows or histories. `targets`: bag labels or candidate labels;
-        histories need none.
-        """
+        """Return a data set of what `select` of an estimator takes."""
 
     @abstractmethod
     def row_labels(self, dataset: Data) -> RowLabels | None:

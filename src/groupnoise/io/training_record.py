@@ -108,11 +108,7 @@ class TrainingRecord:
         )
 
     def after(self, before: TrainingRecord | None) -> TrainingRecord:
-        """Return this record of a model that went on from another.
-
-        That also remembers the groups and the data of before. `before`: what the model remembered
-        until then.
-        """
+        """Return this record of a model that went on from another."""
         if before is None:
             return self
         held = {before.fingerprint: HeldOutOfLog(before.held_out, before.protocol)}
@@ -150,11 +146,7 @@ class TrainingRecord:
         return fingerprint in (self.fingerprint, *self.earlier, *self.added)
 
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
-        """Return how many groups of other data the model was trained on.
-
-        An estimate where the training had more groups than are remembered. `setting`: what the data
-        set belongs to.
-        """
+        """Return how many groups of other data the model was trained on."""
         n_trained = self.n_groups - len(self.held_out)
         return _n_among(setting, dataset, self.trained, n_trained)
 
@@ -165,11 +157,7 @@ class TrainingRecord:
 
 
 def training_entry(step: str, source: str, contents: str, result: str) -> dict[str, str]:
-    """Return what `info` says of a training that ends now.
-
-    `step`: "trained on" or "updated with". `source`: the data as the user called it. `contents`:
-    how much it holds. `result`: what was held out of it, or what it changed.
-    """
+    """Return what `info` says of a training that ends now."""
     ended = datetime.now(timezone.utc).isoformat(" ", "minutes").replace("+00:00", " UTC")
     return dict(zip(TRAINING_PARTS, (step, source, contents, result, ended), strict=True))
 

@@ -191,11 +191,7 @@ def _apart(ends: Mapping[str, float]) -> dict[str, float]:
 
 
 def render_page(template: str, *, package: str, **values: Any) -> str:
-    """Return a template as the text of a page.
-
-    `package`: the package whose folder holds it; files that it does not have come from this folder.
-    `values`: what the template speaks of; a name it does not get is an error.
-    """
+    """Return a template as the text of a page."""
     return _environment(package).get_template(template).render(**values)
 
 

@@ -154,11 +154,7 @@ class ApproximateRanker(VectorRanker):
 def build_index(
     vectors: MatchingVectors, spec: IndexSpec
 ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-    """Build an index and find the least effort that reaches the recall asked for.
-
-    Returns `index`: the serialised index; `description`: kind, effort, measured recall, where it
-    was measured, and over how many queries.
-    """
+    """Build an index and find the least effort that reaches the recall asked for."""
     faiss = require("faiss", extra="recall")
     n_items, width = vectors.targets.shape
     if spec.at >= n_items:
@@ -199,11 +195,7 @@ def load_index(
     least_recall: float,
     shape: tuple[int, ...],
 ) -> FaissIndex:
-    """Return a stored index, refused where its recorded recall lies below `least_recall`.
-
-    `description`: what :func:`build_index` said of it. `least_recall`: what it must have found of
-    the exact top. `shape`: the shape of the vectors it must have been built on.
-    """
+    """Return a stored index, refused where its recorded recall lies below `least_recall`."""
     faiss = require("faiss", extra="recall")
     kind, effort, recall = description["kind"], description["effort"], description["recall"]
     check_choice("kind", kind, tuple(_FIRST_BYTES))

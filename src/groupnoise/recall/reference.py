@@ -62,11 +62,7 @@ def population_stability(shares: FloatArray, counts: FloatArray) -> float:
 
 
 def item_bins(model: RecallModel) -> dict[str, Bins]:
-    """Return histograms of the clicks of the training: by popularity, and by category if any.
-
-    Empty where the model does not say how popular its items are. `model`: its popularity counts the
-    clicks of the training.
-    """
+    """Return histograms of the clicks of the training: by popularity, and by category if any."""
     items = model.items
     popularity = np.maximum(np.asarray(items.popularity, dtype=np.float64), 0)
     if not popularity.sum() > 0:

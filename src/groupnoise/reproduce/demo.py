@@ -131,11 +131,7 @@ class Demo:
 
 
 def demo_tasks(settings: Sequence[str] = SETTINGS, *, quick: bool = False) -> list[DemoTask]:
-    """Return the tasks of the demonstration.
-
-    `settings` (one of "mil", "pll", "rs"): which settings, in this order. `quick`: whether to take
-    little data and few epochs: the figures then say little.
-    """
+    """Return the tasks of the demonstration."""
     for setting in settings:
         check_choice("settings", setting, SETTINGS)
     size = QUICK if quick else WHOLE
@@ -192,11 +188,7 @@ def run_demo(
     n_jobs: int | None = None,
     on_result: Callable[[TrialResult], None] | None = None,
 ) -> Demo:
-    """Train every method of every task under every seed.
-
-    `seeds`: a seed decides data, initial weights and order of batches. `n_jobs`: how many
-    processes; see :func:`run_jobs`.
-    """
+    """Train every method of every task under every seed."""
 
     def tell(outcome: DemoOutcome) -> None:
         if on_result is not None:

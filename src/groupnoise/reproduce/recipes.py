@@ -145,11 +145,7 @@ class Recipe:
         return {key: value for key, value in given.items() if value != DEFAULT}
 
     def method(self, name: str, dataset: str, *, quick: bool = False) -> Method:
-        """Return a row's method with its grid for one data set.
-
-        `name`: a key of `rows`. `quick`: take the first value of every list and few epochs: does it
-        run?
-        """
+        """Return a row's method with its grid for one data set."""
         row = self.rows[name]
         entry = find_method(row.method, self.setting)
         settings = self.settings(name, dataset)

@@ -104,11 +104,7 @@ class _Fit:
 
 
 def run_method(trial: DataTrial, method: Method) -> tuple[list[TrialResult], Any]:
-    """Run a method on a trial.
-
-    Returns `results`: one per criterion of the trial and reading of the method, the main one first;
-    `estimator`: the one chosen by the main criterion.
-    """
+    """Return the results of a method on a trial, the main one first, and its estimator."""
     started, processor_started = time.perf_counter(), time.process_time()
     readings = {method.name: {}, **method.readings}
     rows = [(criterion, reading) for criterion in trial.criteria for reading in readings]

@@ -283,11 +283,7 @@ def run_trials(
     n_jobs: int | None = None,
     on_result: Callable[[Trial], None] | None = None,
 ) -> list[Trial]:
-    """Return the results of all trials, those of the log file first.
-
-    `read`: makes a result, a dataclass, of the fields that a line of the log holds. `log`: JSON
-    lines of finished trials, read before and appended to.
-    """
+    """Return the results of all trials, those of the log file first."""
     finished = {key_of(result): result for result in read_lines(log, read)}
 
     def keep(result: Trial) -> None:

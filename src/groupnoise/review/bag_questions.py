@@ -113,11 +113,7 @@ class BagQuestions:
         }
 
     def picture(self, number: int, position: int) -> Picture:
-        """Return the picture file of an object.
-
-        No file but those that the table names is ever read. `number`, `position`: the question, and
-        the object of its bag.
-        """
+        """Return the picture file of an object."""
         return self.views.object_picture(int(self.carried.bags[number]), position)
 
     def export(self, given: Answers) -> dict[str, list[Any]]:

@@ -142,11 +142,7 @@ class RowAdam(LightOptimizer):
 
     @torch.no_grad()
     def move_rows(self, found: RowGradient, kernels: Kernels | None = None) -> None:
-        """Update the rows of one table, as `step` does.
-
-        `found`: rows, their values, which are overwritten, and their gradient. `kernels`: compiled
-        loops; None leaves it to torch.
-        """
+        """Update the rows of one table, as `step` does."""
         for group in self.param_groups:
             if any(each is found.table for each in group["params"]):
                 if kernels is None:

@@ -82,11 +82,7 @@ def try_temperature(
     now: float = 1.0,
     judged_by: str = "",
 ) -> CalibrationTrial:
-    """Return what a temperature is worth on groups that it was not fitted on.
-
-    `of`: what is calibrated. `members`, `likelihood`, `weights`: as in :func:`fit_temperature`.
-    `now`: the temperature that it is compared with. `judged_by`: whose log loss that is.
-    """
+    """Return what a temperature is worth on groups that it was not fitted on."""
     members = [member.double() for member in members]
     present = math.log(now)
     grid = np.append(np.linspace(math.log(LOWEST), math.log(HIGHEST), N_TRIED), present)

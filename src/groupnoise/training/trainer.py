@@ -358,11 +358,7 @@ class TableStep:
         weights: Tensor | None = None,
         progress: float = 1.0,
     ) -> float | None:
-        """Return the mean loss of a batch, None where it is too large to be taken at once.
-
-        `generator`: decides what is sampled. `weights`: multiply the losses of the groups.
-        `progress`: how much of the training is done, for schedules.
-        """
+        """Return the mean loss of a batch, None where it is too large to be taken at once."""
         if not self._objective.takes(batch):
             return None
         losses = self._objective.losses(batch, generator, progress)

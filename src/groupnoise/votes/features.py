@@ -138,11 +138,7 @@ def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
 
 
 def embedded(texts: Sequence[str], name: str) -> FloatArray:
-    """Return one vector per text by a sentence-transformers model; nothing is downloaded.
-
-    Of shape (n_texts, dim): of unit length. `name`: the folder of a model, or the name of one that
-    was downloaded before.
-    """
+    """Return one vector per text by a sentence-transformers model; nothing is downloaded."""
     vectors = sentence_encoder(name)(texts)
     return check_features(f"the embedding by {name}", vectors)
 

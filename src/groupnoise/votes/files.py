@@ -269,11 +269,7 @@ def known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
 
 
 def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
-    """Point out columns that hold the labels of the annotators found, under other names.
-
-    Result: what to say to count them in; None where there are none. `voted`: rows whose annotators
-    were guessed. `taken`: columns that play another part.
-    """
+    """Point out columns that hold the labels of the annotators found, under other names."""
     alike = columns_of_one_label_set(voted.table)
     written = {*columns_of_answers(voted.table.frame.columns), *taken}
     others = [name for name in alike if name not in written and name not in voted.columns]

@@ -178,11 +178,7 @@ def _entries(
 def vote_columns(
     table: Table, given: Mapping[str, str | None], report: Report, *, beside: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the column of each part of a vote, guessed by its name where none was given.
-
-    `given`: what a user named of `LONG_NAMES`. `beside`: columns of the table of the rows; the
-    only one that the votes have too names rows.
-    """
+    """Return the column of each part of a vote, guessed by its name where none was given."""
     columns = table.frame.columns
     parts: dict[str, str] = {}
     for part, name in given.items():

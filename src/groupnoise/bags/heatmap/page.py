@@ -96,11 +96,7 @@ class Shown:
 
 
 def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources) -> BagCard:
-    """Return what is shown of a bag.
-
-    `answers`: what the model said. `dataset`: the bags, with labels or without. `sources`: what
-    they were cut from.
-    """
+    """Return what is shown of a bag."""
     part = answers.part(bag)
     name, predicted = answers.bag_ids[bag], answers.predicted[bag]
     given = ""

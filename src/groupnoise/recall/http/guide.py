@@ -42,11 +42,7 @@ def example_clicks(items: ItemTable) -> list[ItemId]:
 
 
 def curl(address: str, clicks: list[ItemId], *, needs_token: bool) -> str:
-    """Return a command that asks a service what follows a history, ready to be copied.
-
-    `address`: of the service, without a slash at its end. `needs_token`: whether to send the token
-    that the shell knows as GROUPNOISE_TOKEN.
-    """
+    """Return a command that asks a service what follows a history, ready to be copied."""
     body = json.dumps({"histories": [clicks], "top": 5}, ensure_ascii=False)
     words = [*_begun(needs_token), "-H", shlex.quote("Content-Type: application/json")]
     return " ".join([*words, "-d", shlex.quote(body), shlex.quote(f"{address}/v1/recall")])

@@ -245,11 +245,7 @@ class ServiceMetrics:
     def exposition(
         self, drift: Mapping[tuple[str, str], float], others: Iterable[Record] = ()
     ) -> bytes:
-        """Return all metrics in the Prometheus text format.
-
-        `drift`: how far each version is from what it was trained on. `others`: what
-        :meth:`as_record` returned in other processes, to be added.
-        """
+        """Return all metrics in the Prometheus text format."""
         tally, n_in_flight = RequestCounts(), 0
         for record in (self.as_record(), *others):
             tally.include(record)

@@ -223,11 +223,7 @@ def make_server(
     *,
     shares_socket: bool = False,
 ) -> RecallServer:
-    """Return the server of a service, ready to be run.
-
-    `on_ready`: called with the address once the socket listens. `shares_socket`: other processes
-    accept from the same socket, and go on when this one ends.
-    """
+    """Return the server of a service, ready to be run."""
     config = uvicorn.Config(
         guarded_app(service),
         http=http_protocol(),

@@ -18,11 +18,7 @@ FAILED = 2
 
 
 def run(listening: socket.socket, connection: socket.socket) -> int:
-    """Serve until told to end; return the exit code.
-
-    `listening`: shared with the other processes, which go on accepting when this one ends.
-    `connection`: to the process that started this one; its first line is the settings.
-    """
+    """Serve until told to end; return the exit code."""
     configure_logs()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     settings = ServiceSettings.from_record(json.loads(_first_line(connection))["settings"])

@@ -306,11 +306,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def signed_rank_tests(means: Mapping[str, Sequence[float]], method: str) -> dict[str, float]:
-    """Compare one method with each other over data sets (Wilcoxon, adjusted by Holm).
-
-    Result: adjusted; empty with fewer than `MIN_SETS` data sets. `means`: for each method its mean
-    figure on every data set, in the same order.
-    """
+    """Compare one method with each other over data sets (Wilcoxon, adjusted by Holm)."""
     from scipy.stats import wilcoxon
 
     own = np.asarray(means[method], dtype=np.float64)
@@ -339,11 +335,7 @@ class CriticalDifference:
 
 
 def critical_difference(ranks: Mapping[str, Sequence[float]]) -> CriticalDifference | None:
-    """Return what a critical-difference picture shows (Demsar, 2006).
-
-    None with fewer than three methods or `MIN_SETS` data sets, where the test is empty. `ranks`:
-    for each method its rank on every data set.
-    """
+    """Return what a critical-difference picture shows (Demsar, 2006); None of too few sets."""
     from scipy.stats import studentized_range
 
     n_methods = len(ranks)
