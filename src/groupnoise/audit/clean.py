@@ -224,12 +224,7 @@ def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = Non
 def write_cleaned_table(
     path: Path, frame: pl.DataFrame, *, separator: str, header: bool, has_mark: bool = False
 ) -> None:
-    """Write a table in the form its suffix names, atomically.
-
-    `path`: ends in one of `FORMS`. `separator`: what to put between cells of text. `header`:
-    whether text begins with the names of the columns. `has_mark`: whether it begins with a mark of
-    its encoding.
-    """
+    """Write a table in the form its suffix names, atomically."""
     if path.suffix == ".xlsx":
         write_columns(path, frame.to_dict(as_series=False))
         return

@@ -81,12 +81,7 @@ class AuditSource(Protocol):
 
 
 def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
-    """Return the material of an audit from whatever form it comes in.
-
-    `model`: decides the setting where `groups` is no data set. `groups`: bags, feature rows, or
-    histories. `targets`: what `select` takes second: bag labels or candidate labels; histories need
-    none.
-    """
+    """Return the material of an audit from whatever form it comes in."""
     own = setting_to_audit(model)
     dataset = groups if hasattr(groups, "setting") else own.dataset_of(groups, targets)
     source: AuditSource = setting_of(dataset).audit_source(dataset)

@@ -239,12 +239,7 @@ def audit_page(
     how: str = "",
     command: str = "",
 ) -> str:
-    """Return the page of an audit as text; it needs nothing beside itself.
-
-    `dataset`: where it was found. `attachments`: pictures and texts to show; by default those of
-    the data set. `how`: a sentence on which models judged. `command`: what was typed, for those who
-    want to repeat it.
-    """
+    """Return the page of an audit as text; it needs nothing beside itself."""
     shown = attachments or Attachments.of_dataset(dataset)
     lists = [_issue_list(kind, issues, dataset, shown) for kind in issues.kinds]
     labels = sorted({case.label for each in lists for case in each.cases})

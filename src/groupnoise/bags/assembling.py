@@ -48,12 +48,7 @@ def assembled(
     is_calibrated: bool,
     is_given: bool,
 ) -> Assembled:
-    """Return the members taken, trained on all bags, with their answers on one scale.
-
-    `search`: which has tried them, or trains them now. `taken`: who answers, and how much each
-    counts. `negative`: column of the negative label. `is_calibrated`: whether there are enough bags
-    to hold some out. `is_given`: whether weights are those of the user.
-    """
+    """Return the members taken, trained on all bags, with their answers on one scale."""
     whole = [each for each in taken if each[0].parameters["likelihood"] == STATISTICS]
     own = [each for each in taken if each not in whole]
     if is_calibrated and search.is_sample:

@@ -191,11 +191,8 @@ def train_batch(
 ) -> tuple[MemberBatch, Scaler]:
     """Return members trained side by side, and the scaling of what they see.
 
-    `settings`: what they are; they differ in likelihood and weight decay alone, those of one
-    likelihood stand side by side. `bags`: in memory, or streamed ones from disk. `labels` (n_bags,
-    n_named): the labels that bags are asked for. `has_negative`: whether another class is negative.
-    `seed`: decides the initial weights and the bags of each step. `held`: bags that the first copy
-    of each member has not seen.
+    They differ in likelihood and weight decay alone, those of one likelihood stand side by side.
+    `held`: bags that the first copy of each member has not seen.
     """
     scaler, scaled = scaled_groups(settings[0].scaling, bags)
     rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)

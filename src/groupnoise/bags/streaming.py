@@ -47,19 +47,7 @@ def decide_anywhere(
     truth: IntArray | None = None,
     **how: Any,
 ) -> Outcome:
-    """Decide on members and train them, in memory or from disk.
-
-    Result: the ensemble, and decisions that tell of the sample.
-    `bags`: training bags; streamed ones are decided about on a sample.
-    `labels`: of shape (n_bags, n_classes).
-    `classes`: what the columns stand for.
-    `negative`: column of the negative label.
-    `generator`: decides all randomness.
-    `patients`: whose bags are held out together.
-    `truth`: the column of the true label of each instance of bags in memory, -1 where it is not
-        known.
-    `how`: all else, as `groupnoise.bags.automatic.decide_members` takes it.
-    """
+    """Decide on members and train them, in memory, or from disk after a look at a sample."""
     if not isinstance(bags, StreamedGroups):
         return decide_members(
             bags, labels, classes, negative, generator=generator, patients=patients, truth=truth,

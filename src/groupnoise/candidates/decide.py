@@ -90,12 +90,7 @@ def choose_settings(
     on_progress: ProgressCallback | None = None,
     resume_folder: Path | None = None,
 ) -> Decisions:
-    """Try the options on held-out rows and take the average of the best.
-
-    Result: with the options taken, one to five. `options`: what explicit values
-    left of the portfolio. `facts`: what is known of the data. `on_progress`: called before and
-    after each trial. `resume_folder`: where finished trials are saved.
-    """
+    """Try the options on held-out rows and take the average of the best."""
     search = successive_halving(
         options,
         trials,
@@ -317,12 +312,7 @@ def given_values(parameters: CandidateParameters) -> dict[str, Any]:
 def settings_to_train(
     estimator: Any, trials: HeldOutTrials, workers: Workers | None, checkpoint: Checkpoints | None
 ) -> Decisions:
-    """Return the settings to train and why.
-
-    With one setting or more. `estimator`: what is "auto" in it is decided. `trials`: tries settings
-    on the training data. `workers`: several of them share one training, and nothing is searched
-    for. `checkpoint`: where finished trials are saved.
-    """
+    """Return the settings to train and why."""
     budget = parse_budget(estimator.budget, default=MAX_SECONDS)
     if estimator.ensemble is not None:
         return given_ensemble(estimator.ensemble)

@@ -38,14 +38,7 @@ def go_on(
     validation: float,
     seed: int,
 ) -> None:
-    """Update a model with the clicks of a log, and save it.
-
-    `output`: model folder to write, which may be `model` itself.
-    `options`: how both logs are read.
-    `decay`: multiplies earlier counts.
-    `forget_items`: items to drop, one in each line.
-    `validation`: share of the histories of `data` whose last click is held out.
-    """
+    """Update a model with the clicks of a log, and save it."""
     import numpy as np
 
     from groupnoise.cli.sources import find_data, read_item_table

@@ -25,12 +25,7 @@ STRENGTHS = (0.5, 1.0, 2.0, 5.0)
 
 
 def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
-    """Return features of items as a table.
-
-    `source` (n_items, n_features): a table with a column of item ids; the rows of an array are
-    those of `item_ids`. `item_ids`: the items that are known. Raises DataError if an array has not
-    one row per item.
-    """
+    """Return features of items as a table."""
     if isinstance(source, ItemRows):
         return source
     if not isinstance(source, np.ndarray):

@@ -52,13 +52,7 @@ def evaluate_queries(
     at: Sequence[int] = (TOP,),
     seed: int = 0,
 ) -> Evaluation:
-    """Measure a recommender on queries: among samples and the whole catalogue.
-
-    Result: with figures of popularity beside, buckets, intervals and one row per target.
-    `dataset`: the log that the queries are from.
-    `counts`: what was counted when the log was divided.
-    `seed`: decides the negatives of the sampled protocol, and the draws of the intervals.
-    """
+    """Measure a recommender on queries: among samples and the whole catalogue."""
     known = known_queries(fitted, dataset, queries)
     judged = judge_known(fitted, queries, known, max(at))
     metrics: dict[str, float] = {}

@@ -192,12 +192,7 @@ class EvidenceLearner:
         validate: Any = None,
         on_epoch: ProgressCallback | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
-        """Return the evidence that gradient descent finds, and the record of its epochs.
-
-        Returns `evidence`: the average of all members; `records`: of all epochs of all members;
-        those of several name the "member". `validate`: called with the evidence of the member in
-        training after each epoch; larger is better.
-        """
+        """Return the evidence that gradient descent finds, and the record of its epochs."""
         encoders = _occurrences(parameters["encoder"])
         members, records = [], []
         for number, (encoder, again) in enumerate(encoders):

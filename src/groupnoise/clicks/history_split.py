@@ -149,12 +149,7 @@ def split_histories(
 
 
 def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> Queries:
-    """Return the queries that ask for some clicks by those before them.
-
-    `histories`: one group of items per user, in time order. `clicks`: places among all clicks, none
-    of them the first of a history. `size`: go by the latest few clicks alone; the whole history is
-    then no candidate.
-    """
+    """Return the queries that ask for some clicks by those before them."""
     offsets, objects = histories.offsets, np.asarray(histories.objects)
     users = np.searchsorted(offsets, clicks, side="right") - 1
     positions = clicks - offsets[users]

@@ -50,12 +50,7 @@ class LinearEvidence:
     outcomes: FloatArray | None = None
 
     def evidence(self, ridge: float, rate: float, length: int, rank: int = USUAL_RANK) -> Evidence:
-        """Return the regression as vectors whose products add up over clicks.
-
-        Without biases. `ridge`: added to the diagonal of the Gram matrix. `rate`: how fast a click
-        counts less in an answer, on log scale per later click. `length`: how many of the latest
-        clicks count. `rank`: how many of the leading eigenvectors are used.
-        """
+        """Return the regression as vectors whose products add up over clicks."""
         vectors, values = self.vectors[:, :rank], self.values[:rank]
         if self.outcomes is None:
             objects = vectors * np.sqrt(values / (values + ridge))
@@ -78,12 +73,7 @@ class LinearEvidence:
 def together(
     histories: Groups, n_items: int, generator: np.random.Generator, *, rank: int = RANK
 ) -> LinearEvidence:
-    """Return EASE: every item of a history from all the others.
-
-    `histories`: item indices; their order does not matter. `n_items`: size of the catalogue.
-    `generator`: decides where the search for eigenvectors begins. `rank`: how many eigenvectors to
-    keep; of more than 20 000 items at most 512.
-    """
+    """Return EASE: every item of a history from all the others."""
     clicks = np.asarray(histories.objects)
     users = sparse.csr_array(
         (np.ones(len(clicks), dtype=np.float32), (histories.group_of_object, clicks)),

@@ -161,12 +161,7 @@ class RankedLists(NamedTuple):
 def rank_and_list(
     scorer: Scorer, groups: Groups, n_items: int, *, seen: Groups | None = None, top: int = 10
 ) -> RankedLists:
-    """Rank each target in the whole catalogue, and return what is recommended beside it.
-
-    `scorer`: a fitted recommender, or anything with its `scores`. `groups`: item indices with the
-    index of the next item as target. `seen`: for each row the items that are no candidates; by
-    default the row's own group.
-    """
+    """Rank each target in the whole catalogue, and return what is recommended beside it."""
     check_count("top", top)
     targets = _checked_targets(groups, n_items)
     excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)

@@ -195,12 +195,7 @@ class ScoringRule:
         return cls(**{**record, **plain})
 
     def mixture(self, features_of: FeaturesOf, items: IntArray, offsets: IntArray) -> Mixture:
-        """Return the queries of histories and their log weights.
-
-        `features_of`: gives the vectors f of items. `items`: item indices of all histories, one
-        history after the other, oldest click first. `offsets`: where each history begins; none is
-        empty.
-        """
+        """Return the queries of histories and their log weights."""
         clicks, begins = recent_clicks(items, offsets, self.n_clicks)
         distinct, query_of = distinct_of(clicks)
         queries = features_of(distinct)

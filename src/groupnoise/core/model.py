@@ -139,12 +139,7 @@ def item_model(
     generator: torch.Generator,
     sparse: bool = True,
 ) -> MatchingModel:
-    """Return the untrained model of a catalogue.
-
-    `shared`: whether f and g share one table.
-    `has_bias`: whether every item has a bias as a target.
-    `sparse`: whether gradients hold only the rows that were looked up.
-    """
+    """Return the untrained model of a catalogue."""
 
     def table() -> EmbeddingEncoder:
         return EmbeddingEncoder(n_items, dim, std=std, sparse=sparse, generator=generator)

@@ -77,12 +77,7 @@ class GroupObjective:
     def __call__(
         self, matching: Matching, *, allowed: Tensor | None = None, progress: float = 1.0
     ) -> LossOutput:
-        """Return the loss of each group.
-
-        `matching`: what the model says of the batch. `allowed` (groups, n_targets): targets each
-        group may have, for the absent-class term. `progress`: how much of the training is done, for
-        schedules.
-        """
+        """Return the loss of each group."""
         log_weight = self.log_weight(matching.features, matching.mask, matching.products)
         scores = matching.log_pair + self.log_trust(log_weight, matching.mask)
         log_score, responsibility = self.selection(scores, matching.mask, progress)

@@ -35,12 +35,7 @@ class Selection(Protocol):
     """Turns scores of objects into a score of their group."""
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Select among the scores of each group.
-
-        Result: the score of each group, and the responsibilities of its objects. `scores` (groups,
-        size): scores of the objects. `mask` (groups, size): True where an object is real.
-        `progress`: fraction of the training that is done, for schedules.
-        """
+        """Select among the scores of each group."""
         ...
 
 

@@ -49,12 +49,7 @@ def write_model(
     manifest: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write a model folder.
-
-    `folder`: created if needed; a model already there is replaced atomically. `kind`: name of the
-    estimator class that can load this model. `manifest`: anything JSON can hold: parameters,
-    classes, metrics. `arrays`: weights and other numeric state.
-    """
+    """Write a model folder."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")

@@ -123,12 +123,7 @@ class Setting(ABC, Generic[Data]):
 
     @abstractmethod
     def read(self, source: Any, *, report: Report | None = None, **options: Any) -> Data:
-        """Read a file of the user's own.
-
-        `source`: a file, a folder, a glob or an address. `report`: told of each guess. `options`:
-        columns and the form of the file, as the reader takes them; `feature_names` and
-        `labels_needed` where a model asks.
-        """
+        """Read a file of the user's own."""
 
     def reader_options(self, fitted: Any) -> dict[str, Any]:
         """Return what the reader is to know of a model that data is read for."""

@@ -95,12 +95,7 @@ def guess_setting(
     encoding: str | None = None,
     **form: Any,
 ) -> Guess:
-    """Return what a file holds, and how that was told.
-
-    `path`: a table, or a folder of tables. `given`: the columns that the user has named, by part.
-    `format`, `separator`, `encoding`, `form`: what its reader is told of its form. Raises DataError
-    if the names of the columns fit no setting and the cells do not tell it, or if they fit several.
-    """
+    """Return what a file holds, and how that was told."""
     given = given or {}
     source = find_source(path, format=format, encoding=encoding)
     if source.format in ARRAY_FORMATS:

@@ -299,12 +299,7 @@ def pack_items(
     titles: Sequence[str] | None,
     categories: Sequence[str | Sequence[str]] | None,
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return the arrays an :class:`ItemTable` reads and the names of the categories.
-
-    Returns `arrays` and `category_names`. `ids`: distinct; whole numbers stay numbers, anything
-    else becomes text. `popularity`: clicks, or any other count by which an empty history is
-    answered. `categories`: the category, or all categories, of each item.
-    """
+    """Return the arrays an :class:`ItemTable` reads and the names of the categories."""
     packed_ids = _pack_ids(ids)
     counts = np.asarray(popularity, dtype=np.float32)
     _check_length("popularity", counts, len(packed_ids))

@@ -299,12 +299,7 @@ def compare_under_protocol(
     seed: int = 0,
     on_fit: Callable[[str, int, float | None], None] | None = None,
 ) -> ProtocolComparison:
-    """Fit all methods on what a protocol leaves and measure them on what it asks for.
-
-    Result: best first. `setting`: that of click logs; others have no protocols. `budget`: seconds
-    after which no further fit begins, except the first. None sets none. `on_fit`: called with the
-    method, the number of the seed, and the main figure, None after a failure.
-    """
+    """Fit all methods on what a protocol leaves and measure them on what it asks for."""
     split = setting.divide(dataset, protocol)
 
     def fit_on(number: int) -> Fit:

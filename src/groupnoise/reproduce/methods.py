@@ -208,12 +208,7 @@ def choose_method(
     seed: int = 0,
     on_fit: Callable[[str, int, float | None], None] | None = None,
 ) -> Choice:
-    """Compare ours with the baselines of a setting and take the one that held-out groups prefer.
-
-    Result: a baseline only where it is ahead of ours by more than a standard error over the splits.
-    `training`: what the method taken will be trained on. None sets none. `on_fit`: called with the
-    method, the number of the split, and the main figure, None after a failure.
-    """
+    """Compare ours with the baselines of a setting and take the one that held-out groups prefer."""
     from groupnoise.reproduce.compare import compare_methods
 
     n_groups = setting.n_groups(training)

@@ -184,12 +184,7 @@ def plan_reproduction(
     quick: bool = False,
     data_dir: Path | None = None,
 ) -> Plan:
-    """Say what a run of a recipe will do, and what is missing for it.
-
-    `methods`, `datasets`: a part of the recipe's. A data set that is named is taken as it is:
-    nothing stands in. `quick`: one setting per method, few epochs, small data: does everything run?
-    `data_dir`: searched first for data.
-    """
+    """Say what a run of a recipe will do, and what is missing for it."""
     _check_setting(methods, recipe.row_names, f"{recipe.name} has no method")
     _check_setting(datasets, recipe.all_datasets, f"{recipe.name} has no data set")
     rows = tuple(methods or recipe.row_names)

@@ -102,12 +102,7 @@ def run_unseen(
     log: Path | None = None,
     on_result: Callable[[UnseenResult], None] | None = None,
 ) -> tuple[list[UnseenResult], dict[str, str]]:
-    """Run all methods on all sets; what a log holds already is not run again.
-
-    Returns `results`: in no particular order; `missing`: sets whose files are not here, and what to
-    do about it. `seeds`, `methods`, `data_dir`, `quick`, `n_jobs`, `log`, `on_result`: as in
-    :func:`groupnoise.reproduce.recall.run_recall`.
-    """
+    """Run all methods on all sets; what a log holds already is not run again."""
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], UnseenResult]] = {}
     for unseen in sets:

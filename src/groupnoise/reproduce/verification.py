@@ -70,12 +70,7 @@ def check_trials(
     n_jobs: int | None = None,
     on_trial: Callable[[list[Repeated]], None] | None = None,
 ) -> list[Repeated]:
-    """Run some of the kept trials of a plan again.
-
-    Result: every figure of the trials drawn. `kept`: what came of it, by whatever code; of several
-    of one trial the last counts. `n_trials`: how many to draw, other ones every time. `on_trial`:
-    called with the figures of each trial as it ends.
-    """
+    """Run some of the kept trials of a plan again."""
     newest = {_place(each): each for each in kept}
     places = {place[:3] for place in newest}
     known = [job for job in plan.jobs if (job.view.label, job.seed, job.row) in places]

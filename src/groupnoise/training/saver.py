@@ -44,12 +44,7 @@ def identity_of(
     parts: Mapping[str, Any],
     data: Iterable[NDArray[Any] | Tensor | None],
 ) -> dict[str, Any]:
-    """Return all that must be the same for a training to resume, as JSON holds it.
-
-    `state`: gives the shapes of the weights. `plan`: every number of it counts. `parts`:
-    parameters, objective and the like; see :func:`described`. `data`: arrays trained on;
-    memory-mapped ones are read block by block.
-    """
+    """Return all that must be the same for a training to resume, as JSON holds it."""
     identity = {name: described(value) for name, value in parts.items()}
     identity.update(described(asdict(plan)))
     for name, tensor in tensors_of(state.model).items():

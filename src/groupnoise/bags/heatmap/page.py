@@ -236,15 +236,7 @@ def heatmap_page(
     n_gallery: int = 10,
     command: str = "",
 ) -> str:
-    """Return heat maps of bags as the text of a page.
-
-    `answers`: what the model said.
-    `dataset`: the bags, with labels or without.
-    `sources`: what they were cut from.
-    `max_bags`: how many bags are shown; mistakes come first.
-    `n_gallery`: how many objects of each class the gallery shows at either end.
-    `command`: what was typed, for those who want to repeat it.
-    """
+    """Return heat maps of bags as the text of a page; mistakes come first."""
     shown = range(len(answers))
     if len(answers) > max_bags:
         wrong = [_is_wrong(bag, answers, dataset) for bag in shown]

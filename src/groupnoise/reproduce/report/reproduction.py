@@ -49,12 +49,7 @@ def reproduction_text(
     facts: RunFacts,
     tests: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """Return the report.
-
-    `sections`: one per data set. `ranks`: for each criterion the mean rank of every method.
-    `missing`: why a data set was left out. `facts`: how it came about. `tests`: for each criterion
-    the adjusted p-value of ours against every baseline over the sets.
-    """
+    """Return the report."""
     seeds = ", ".join(map(str, facts.seeds))
     lines = [f"# {recipe.name}", "", f"`{facts.command}`, {facts.day}, {facts.machine}.", ""]
     lines += [f"Seeds {seeds}; settings chosen by {CRITERION_WORDS[recipe.criteria[0]]}.", ""]
