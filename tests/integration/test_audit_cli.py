@@ -167,6 +167,13 @@ def test_users_are_named_by_their_own_ids_and_bots_are_told_of(groupnoise, tmp_p
     assert code == 0
     assert "1  Users that look like bots or repeat-clickers" in said
     assert "it keeps the clicks of 1 user that looks like a bot; --drop-users drops them" in said
+    again = ["audit", "log.csv", "--folds", "2", "-p", "max_epochs=1", "-p", "dim=4", "-q"]
+    told = groupnoise(*again, "-o", "more", "--clean", "people.csv", "--drop-users")[1]
+    assert "stray clicks; --drop-clicks drops them too" in told
+    assert len(read_csv(tmp_path / "people.csv")) == len(rows) - 400
+    code, _, refused = groupnoise("audit", "log.csv", "-o", "no", "--drop-clicks")
+    assert code == 2
+    assert "--drop-clicks is for the cleaned copy" in refused
     assert "robot: 400 clicks (usual:" in said
     (robot,) = read_csv(tmp_path / "out/lists/suspicious_user.csv")
     assert (robot["source"], robot["in_a_minute"]) == ("robot", "60")

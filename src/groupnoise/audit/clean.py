@@ -36,7 +36,9 @@ MUCH = 0.2
 """Share of the data beyond which an audit that drops it is to be doubted."""
 
 
-def cleaned_copy(dataset: Any, issues: GroupIssues, *, drop_users: bool = False) -> Any:
+def cleaned_copy(
+    dataset: Any, issues: GroupIssues, *, drop_users: bool = False, drop_clicks: bool | None = None
+) -> Any:
     """Return a data set without what its audit found wrong.
 
     Bags lose labels that look wrong, and go where none is left or one seems to be missing. Rows
@@ -51,16 +53,20 @@ def cleaned_copy(dataset: Any, issues: GroupIssues, *, drop_users: bool = False)
         What `find_group_issues` returned for it.
     drop_users : bool, default=False
         Whether users that look like bots or repeat-clickers go with all of their clicks.
+    drop_clicks : bool, optional
+        Whether histories lose stray clicks; by default where `drop_users` is not asked for.
 
     Returns
     -------
     BagDataset, PartialLabelDataset or ClickDataset
         A new data set; `groupnoise.io.write_groups` writes it to a folder.
     """
-    if drop_users:
+    if drop_users or drop_clicks is not None:
         if issues.setting != "rs":
-            raise ParameterError("drop_users (--drop-users) is for click histories.")
-        return clean_clicks(dataset, issues, drop_users=True)
+            option = "drop_users (--drop-users)" if drop_users else "drop_clicks (--drop-clicks)"
+            raise ParameterError(f"{option} is for click histories.")
+        drops = not drop_users if drop_clicks is None else drop_clicks
+        return clean_clicks(dataset, issues, drop_users=drop_users, drop_clicks=drops)
     return setting_of(dataset).clean(dataset, issues)
 
 
@@ -90,12 +96,17 @@ def clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> Parti
 
 
 def clean_clicks(
-    dataset: ClickDataset, issues: GroupIssues, *, drop_users: bool = False
+    dataset: ClickDataset,
+    issues: GroupIssues,
+    *,
+    drop_users: bool = False,
+    drop_clicks: bool = True,
 ) -> ClickDataset:
-    """Return histories without stray clicks, and without users that look like bots if asked to."""
+    """Return histories without stray clicks, without users that look like bots, or without both."""
     _check_same_data(issues, dataset.histories.n_objects)
     kept = np.ones(dataset.histories.n_objects, dtype=bool)
-    kept[issues.ranked("stray_click")] = False
+    if drop_clicks:
+        kept[issues.ranked("stray_click")] = False
     if drop_users and issues.users:
         kept &= ~np.isin(dataset.histories.group_of_object, issues.users["source"])
     # Places and counts in the notes are those of the log as it was.

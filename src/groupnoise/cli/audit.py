@@ -45,7 +45,12 @@ MAX_SHOWN_USERS = 5
     output=option("Folder for the tables and report.html.", "-o"),
     clean="Write a cleaned copy of the data: a folder for `groupnoise fit`, or a file in "
     "the form of DATA, such as clean.csv.",
-    drop_users="rs: leave users that look like bots or repeat-clickers out of the cleaned copy.",
+    drop_users="rs: leave users that look like bots or repeat-clickers out of the cleaned copy, "
+    "and nothing else unless --drop-clicks.",
+    drop_clicks=option(
+        "rs: with --drop-users, leave stray clicks out of the cleaned copy too.",
+        "--drop-clicks",
+    ),
     table_format=option("Form of the tables: csv, parquet or json.", "--tables"),
     images="Column of picture paths to show, beside the data; repeat for more.",
     text="Column of text or titles to show.",
@@ -61,6 +66,7 @@ def audit(
     output: Path = Path("runs/audit"),
     clean: Path | None = None,
     drop_users: bool = False,
+    drop_clicks: bool = False,
     table_format: str = "csv",
     images: list[str] | None = None,
     text: str | None = None,
@@ -112,8 +118,9 @@ def audit(
         found = find_data(data, options)
         estimator = _template(found, param or [], seed)
     dataset = found.dataset
-    if drop_users and (clean is None or found.setting.name != "rs"):
-        raise ParameterError("--drop-users is for the cleaned copy (--clean) of a click log.")
+    if (drop_users or drop_clicks) and (clean is None or found.setting.name != "rs"):
+        option = "--drop-users" if drop_users else "--drop-clicks"
+        raise ParameterError(f"{option} is for the cleaned copy (--clean) of a click log.")
     attachments = _attachments(found, images or [], text, items)
     with (
         counted_bars(("fitting", "judging"), quiet) as show,
@@ -138,7 +145,7 @@ def audit(
         )
     cleaned = None
     if clean is not None:
-        cleaned = _write_clean(clean, found, issues, overwrite, drop_users)
+        cleaned = _write_clean(clean, found, issues, overwrite, (drop_users, drop_clicks))
     _show(issues, how, output, is_again)
     if cleaned is None:
         return
@@ -148,7 +155,10 @@ def audit(
     if n_users:
         alike = "looks like a bot" if n_users == 1 else "look like bots"
         kept = f"it keeps the clicks of {counted(n_users, 'users')} that {alike}"
-        typer.echo(f"{kept}; --drop-users drops them")
+        typer.echo(f"{kept}; --drop-users drops them alone, with --drop-clicks stray clicks too")
+    n_stray = issues.summary()["stray_click"] if drop_users and not drop_clicks else 0
+    if n_stray:
+        typer.echo(f"it keeps {counted(n_stray, 'stray clicks')}; --drop-clicks drops them too")
     if is_much:
         say_aside(
             "warning: that is a lot; look at report.html before you train on the copy, or compare "
@@ -190,9 +200,12 @@ def _attachments(
 
 
 def _write_clean(
-    path: Path, found: Found, issues: GroupIssues, overwrite: bool, drop_users: bool
+    path: Path, found: Found, issues: GroupIssues, overwrite: bool, drops: tuple[bool, bool]
 ) -> tuple[str, bool]:
-    """Write the cleaned copy: a folder, or a file like the input; return what it lacks."""
+    """Write the cleaned copy: a folder, or a file like the input; return what it lacks.
+
+    `drops`: whether users that look like bots, and stray clicks, are asked to go.
+    """
     from groupnoise.audit.clean import (
         FORMS,
         about_cleaned,
@@ -202,7 +215,10 @@ def _write_clean(
     )
     from groupnoise.io.data_folder import write_groups
 
-    cleaned = cleaned_copy(found.dataset, issues, drop_users=drop_users)
+    users, clicks = drops
+    cleaned = cleaned_copy(
+        found.dataset, issues, drop_users=users, drop_clicks=clicks if users else None
+    )
     about = about_cleaned(found.dataset, cleaned)
     if path.suffix not in FORMS:
         write_groups(path, cleaned, overwrite=overwrite)

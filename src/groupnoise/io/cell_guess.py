@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -64,7 +63,7 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
     words beside numbers; clicks are two columns of ids beside times. `head`: the first rows.
     `known`: columns whose names or users tell their part already.
     """
-    table = _Table(head, known)
+    table = CellTable(head, known)
     bags = table.bags()
     if bags and table.times and "group" not in known:
         # An attribute of users is the same in all their clicks, too.
@@ -78,9 +77,9 @@ def bags_beside(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReadin
 
     `known`: columns that play a part other than in bags, which are no features of them.
     """
-    table = _Table(head, {})
+    table = CellTable(head, {})
     table.least, table.of_words = MIN_FEATURES, False
-    called = [name for name in table.frame.columns if _is_called_label(name)]
+    called = [name for name in table.frame.columns if is_called_label(name)]
     table.numbers -= {*known.values(), *(name for name in table.ids if is_id_name(name))}
     table.numbers -= {name for name in table.frame.columns if plain_name(name) in HOW_OFTEN}
     return [each for each in table.bags() if each.columns["label"] in called]
@@ -90,43 +89,18 @@ def bags_instead(head: pl.DataFrame, group: str | None, label: str | None) -> li
     """Return other ways to read bags where rows of a bag differ in what is called its label."""
     if group is None or label is None:
         return []
-    table = _Table(head, {"group": group})
+    table = CellTable(head, {"group": group})
     if not {group, label} <= set(table.frame.columns) or table._is_constant(label, group):
         return []
     return table.bags()
 
 
-class Contradiction(NamedTuple):
-    """Rows that keep two columns from being bags and their label.
+class CellTable:
+    """The first rows of a table as text, and what each column may be.
 
-    `group`, `label`: the columns. `bag`, `row`: the first bag whose rows differ, and the first of
-    them that does. `n_odd`, `n_groups`: how many bags of how many have such rows.
+    `head`: these rows. `known`: as in :func:`readings_of_cells`.
     """
 
-    group: str
-    label: str
-    bag: str
-    row: int
-    n_odd: int
-    n_groups: int
-
-
-def contradiction_of(head: pl.DataFrame, known: Mapping[str, str]) -> Contradiction | None:
-    """Return what keeps a table from being read as bags, if that is but a few rows."""
-    table = _Table(head, known)
-    found = table.nearly_bags()
-    if not found:
-        return None
-    group, label = min(found, key=lambda pair: (not _is_called_label(pair[1]), found[pair]))
-    rows = table.frame.select(group, label).with_row_index("row")
-    usual = rows.group_by(group).agg(pl.col(label).mode().first().alias("usual"))
-    odd = rows.join(usual, on=group, how="left").filter(pl.col(label).ne_missing(pl.col("usual")))
-    row = int(odd["row"].min())  # type: ignore[arg-type]
-    bag = str(table.frame[group][row])
-    return Contradiction(group, label, bag, row, found[group, label], table.distinct[group])
-
-
-class _Table:
     least = 1
     """Features of bags whose label is called one."""
     of_words = True
@@ -355,7 +329,8 @@ class _Table:
         ]
 
 
-def _is_called_label(name: str) -> bool:
+def is_called_label(name: str) -> bool:
+    """Tell whether a name says that a column holds labels."""
     return _LABEL_WORDS.search(name) is not None or usual_column("label", [name]) is not None
 
 

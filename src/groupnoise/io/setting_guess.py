@@ -6,12 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from groupnoise.exceptions import DataError
 from groupnoise.io.cell_guess import (
     CellReading,
+    CellTable,
     bags_beside,
     bags_instead,
-    contradiction_of,
+    is_called_label,
     readings_of_cells,
 )
 from groupnoise.io.column_names import (
@@ -84,6 +87,39 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     if not found and user and only_other_id(columns, user, say_nothing):
         return ["rs"]
     return found
+
+
+class Contradiction(NamedTuple):
+    """Rows that keep two columns from being bags and their label.
+
+    `group`, `label`: the columns. `bag`, `row`: the first bag whose rows differ, and the first of
+    them that does. `n_odd`, `n_groups`: how many bags of how many have such rows.
+    """
+
+    group: str
+    label: str
+    bag: str
+    row: int
+    n_odd: int
+    n_groups: int
+
+
+def contradiction_of(head: pl.DataFrame, known: Mapping[str, str]) -> Contradiction | None:
+    """Return what keeps a table from being read as bags, if that is but a few rows.
+
+    `known`: as in :func:`readings_of_cells`.
+    """
+    table = CellTable(head, known)
+    found = table.nearly_bags()
+    if not found:
+        return None
+    group, label = min(found, key=lambda pair: (not is_called_label(pair[1]), found[pair]))
+    rows = table.frame.select(group, label).with_row_index("row")
+    usual = rows.group_by(group).agg(pl.col(label).mode().first().alias("usual"))
+    odd = rows.join(usual, on=group, how="left").filter(pl.col(label).ne_missing(pl.col("usual")))
+    row = int(odd["row"].min())  # type: ignore[arg-type]
+    bag = str(table.frame[group][row])
+    return Contradiction(group, label, bag, row, found[group, label], table.distinct[group])
 
 
 def guess_setting(

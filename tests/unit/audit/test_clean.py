@@ -80,6 +80,20 @@ def test_users_that_look_like_bots_go_only_when_asked_to():
         cleaned_copy(load_digit_bags(4, random_state=0), found("mil", {}, {}), drop_users=True)
 
 
+def test_who_asks_for_users_to_go_keeps_the_stray_clicks_of_others():
+    shop = make_shop(5, 40, random_state=0)
+    noise = found("rs", {}, {"noise": np.where(shop.is_stray, 0.9, 0.1)})
+    issues = replace(noise, users={"source": np.array([1]), "excess": np.ones(1)})
+    clean = cleaned_copy(shop, issues, drop_users=True)
+    assert clean.histories[0].tolist() == shop.histories[0].tolist()
+    assert clean.is_stray.any()
+    both = cleaned_copy(shop, issues, drop_users=True, drop_clicks=True)
+    assert both.user_ids.tolist() == [0, 2, 3, 4]
+    assert not both.is_stray.any()
+    neither = cleaned_copy(shop, issues, drop_clicks=False)
+    assert neither.histories.n_objects == shop.histories.n_objects
+
+
 def test_issues_of_other_data_and_data_without_a_good_group_are_refused():
     shop = make_shop(5, 40, random_state=0)
     with pytest.raises(DataError, match="were found in other data"):
