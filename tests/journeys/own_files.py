@@ -342,7 +342,7 @@ FILES = {
 }
 QUICK = {
     "mil": ["-p", "max_epochs=2"],
-    "pll": ["-p", "max_epochs=2"],
+    "pll": ["-p", "max_epochs=2", "-p", "encoder=linear"],
     "rs": ["-p", "max_epochs=2", "-p", "dim=8", "-p", "normalization=click"],
 }
 """Parameters with which a journey takes a second."""

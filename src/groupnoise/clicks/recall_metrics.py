@@ -11,6 +11,8 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState,
 from groupnoise.exceptions import DataError
 
 CONFIDENCE = 0.95
+DRAWN_AT_ONCE = 1 << 18
+"""Users of the draws that are counted together, so that memory stays small."""
 LENGTHS = (5, 10, 20, 50)
 """Histories are told apart by how many clicks came before the target: below 5, below 10, ..."""
 POPULARITY_PARTS = ("head", "middle", "tail")
@@ -179,12 +181,16 @@ def bootstrap_ratios(
         for values in (numerators, denominators)
     )
     generator = generator_from(random_state)
+    sums = np.empty((n_draws, 2))
+    at_once = max(1, DRAWN_AT_ONCE // n_users)
+    for start in range(0, n_draws, at_once):
+        n_now = min(at_once, n_draws - start)
+        drawn = generator.integers(n_users, size=(n_now, n_users))
+        drawn += n_users * np.arange(n_now)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=n_now * n_users).reshape(n_now, n_users)
+        sums[start : start + n_now] = times @ np.column_stack([above, below])
     ratios = np.full(n_draws, np.nan)
-    for draw in range(n_draws):
-        times = np.bincount(generator.integers(n_users, size=n_users), minlength=n_users)
-        total = float(times @ below)
-        if total > 0:
-            ratios[draw] = float(times @ above) / total
+    np.divide(sums[:, 0], sums[:, 1], out=ratios, where=sums[:, 1] > 0)
     return ratios
 
 

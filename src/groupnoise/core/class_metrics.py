@@ -30,8 +30,6 @@ def class_metrics(
     `scores` (n_rows, n_classes): higher where a row more likely belongs to a class. `rated`
     (n_rows, n_classes): where it is known whether a row belongs to a class; everywhere by default.
     """
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
     n_classes = labels.shape[1]
     known = labels.any(axis=1)
     rated = np.ones(labels.shape, dtype=bool) if rated is None else rated
@@ -54,11 +52,8 @@ def class_metrics(
                 by_class["F1"][column] = 2 * n_right / (2 * n_right + n_missed + n_false)
         here = rated[:, column]
         if own[here].any() and not own[here].all():
-            truth, score = own[here], scores[here, column]
-            by_class["AUROC"][column] = float(roc_auc_score(truth, score))
-            # Sums of many terms may end a rounding error above 1.
-            precision = min(1.0, float(average_precision_score(truth, score)))
-            by_class["average precision"][column] = precision
+            area, precision = ranking_figures(own[here], scores[here, column])
+            by_class["AUROC"][column], by_class["average precision"][column] = area, precision
     means = {
         "balanced accuracy": by_class["recall"],
         "AUROC": by_class["AUROC"],
@@ -68,6 +63,31 @@ def class_metrics(
     figures = {"accuracy": float(is_right[known].mean())} if known.any() else {}
     figures |= {name: float(np.mean([*found.values()])) for name, found in means.items() if found}
     return figures, by_class
+
+
+def ranking_figures(truth: BoolArray, scores: FloatArray) -> tuple[float, float]:
+    """Return AUROC and average precision of rows that are ranked by their scores.
+
+    Of equal scores half are ahead in the area, and all count as found in the precision. `truth`:
+    whether each row belongs to the class; some must, and some must not. A score that is no number
+    leaves no figure.
+
+    Examples
+    --------
+    >>> ranking_figures(np.array([True, False, True]), np.array([0.9, 0.5, 0.5]))
+    (0.75, 0.8333333333333333)
+    """
+    if np.isnan(scores).any():
+        return float("nan"), float("nan")
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    found = np.cumsum(truth[order])[last]  # down to each distinct score
+    others = last + 1 - found
+    new, more = np.diff(found, prepend=0), np.diff(others, prepend=0)
+    area = float((more * (found - new / 2)).sum()) / (int(found[-1]) * int(others[-1]))
+    # Sums of many terms may end a rounding error above 1.
+    return area, min(1.0, float((new * (found / (last + 1))).sum()) / int(found[-1]))
 
 
 def label_set_metrics(

@@ -250,9 +250,10 @@ def _sentence(found: ComparisonOfMethods, taken: str) -> str:
 def stated_parameters(module: str, name: str) -> dict[str, Any]:
     """Return the parameters of a dataclass, or of an `__init__`, and their defaults."""
     found = _defined(module, name)
-    return {} if found is None else _of_class(*found)
+    return {} if found is None else {**_of_class(*found)}
 
 
+@functools.cache
 def _of_class(module: str, node: ast.ClassDef) -> dict[str, Any]:
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
@@ -287,6 +288,7 @@ def _value(module: str, node: ast.expr | None) -> Any:
     return ast.literal_eval(node)
 
 
+@functools.cache
 def _defined(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
     """Return the class of a name and the module that defines it; None for other packages' own."""
     if not module.startswith("groupnoise"):

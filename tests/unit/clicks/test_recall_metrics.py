@@ -79,7 +79,9 @@ def test_every_target_is_in_one_bucket_of_popularity_and_one_of_length():
         assert sorted(np.concatenate(kind).tolist()) == list(range(200))
 
 
-def test_the_interval_is_that_of_a_bootstrap_by_loops():
+@pytest.mark.parametrize("at_once", [1, 100, metrics.DRAWN_AT_ONCE])
+def test_the_interval_is_that_of_a_bootstrap_by_loops(monkeypatch, at_once):
+    monkeypatch.setattr(metrics, "DRAWN_AT_ONCE", at_once)
     users = np.repeat(np.arange(15), RNG.integers(1, 4, size=15))
     values = RNG.random(len(users))
     generator = np.random.default_rng(3)
