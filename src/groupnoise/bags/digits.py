@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -61,18 +62,24 @@ class _Pool:
         return _Pool(self.images[rows], self.labels[rows])
 
 
+@cache
+def _all_digits() -> _Pool:
+    """Return all digits; their file is text, and is read once."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return _Pool(digits.images.astype(np.float32) / 16, digits.target.astype(np.int64))
+
+
 def _digit_pool(part: Part) -> _Pool:
     """Return the digits of a part; the parts are disjoint and the same in every run.
 
     The seed is fixed on purpose: pools that moved with `random_state` would let a digit be in
     the training bags of one call and in the test bags of the next.
     """
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    pool = _Pool(digits.images.astype(np.float32) / 16, digits.target.astype(np.int64))
+    pool = _all_digits()
     if part == "all":
-        return pool
+        return pool.only(np.arange(len(pool.labels)))  # a copy: the caller may write to it
     rows = split_rows(len(pool.labels), (0.6, 0.2, 0.2), random_state=0)
     return pool.only(rows[PARTS.index(part)])
 

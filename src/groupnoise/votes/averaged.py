@@ -45,6 +45,8 @@ SWEEPS, FIRST, LEAST = 220, 20, 50
 """Draws, those at the beginning that do not answer, and draws of the largest tables."""
 WORK = 1e8
 """Numbers that all draws may take together."""
+CELLS_AT_ONCE = 1 << 16
+"""Cells of counts under all skills that are held at a time."""
 
 
 def averaged_over_annotators(
@@ -187,11 +189,15 @@ class _Abilities:
         seen = judged[who, true, said]
         aside = self.aside[who, true, said]
         is_right = true == said
-        scores = np.empty((len(counts), len(SKILLS)))
-        for place, skill in enumerate(SKILLS):
+        scores = np.zeros((len(counts), len(SKILLS)))
+        at_once = max(1, CELLS_AT_ONCE // max(1, len(who)))
+        begins = np.flatnonzero(np.diff(who, prepend=-1))  # cells are told annotator by annotator
+        for start in range(0, len(SKILLS) if len(who) else 0, at_once):
+            skill = SKILLS[start : start + at_once, None]
             supposed = self.evenly * (skill * is_right + (1.0 - skill) * aside)
             gain = gammaln(supposed + seen) - gammaln(supposed)
-            scores[:, place] = np.bincount(who, gain, minlength=len(counts))
+            some = np.add.reduceat(gain, begins, axis=1)
+            scores[who[begins], start : start + at_once] = some.T
         scores += SKILL_ROWS * (
             self.skill * np.log(SKILLS) + (1.0 - self.skill) * np.log(1.0 - SKILLS)
         ) - np.log(SKILLS * (1.0 - SKILLS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,14 @@ class Votes:
     def counts(self) -> IntArray:
         """Votes of each row, shape (n_rows,)."""
         return np.bincount(self.rows, minlength=self.n_rows).astype(np.int64)
+
+    @cached_property
+    def by_annotator(self) -> list[tuple[IntArray, FloatArray]]:
+        """Positions of the votes of each annotator, and their weights."""
+        order = np.argsort(self.annotators, kind="stable")
+        n_votes = np.bincount(self.annotators, minlength=len(self.annotator_names))
+        parts = np.split(order, np.cumsum(n_votes)[:-1])
+        return [(part, self.weights[part]) for part in parts]
 
     def take(self, chosen: BoolArray) -> Votes:
         """Return some of the votes on the same rows.

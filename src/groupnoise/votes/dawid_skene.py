@@ -304,9 +304,8 @@ class DawidSkene:
 def vote_likelihoods(votes: Votes, confusion: FloatArray) -> FloatArray:
     """Return P(vote | true label) of every vote, shape (n_votes, n_classes)."""
     likelihoods = np.empty((len(votes), votes.n_classes))
-    for annotator in range(len(votes.annotator_names)):
-        mine = votes.annotators == annotator
-        likelihoods[mine] = votes.weights[mine] @ confusion[annotator].T
+    for own, (mine, weights) in zip(confusion, votes.by_annotator, strict=True):
+        likelihoods[mine] = weights @ own.T
     return np.maximum(likelihoods, MIN_PROBABILITY)
 
 
@@ -318,9 +317,8 @@ def expected_counts(votes: Votes, belief: FloatArray, confusion: FloatArray) -> 
     counts = np.zeros((len(votes.annotator_names), votes.n_classes, votes.n_classes))
     likelihoods = vote_likelihoods(votes, confusion)
     ratios = belief[votes.rows] / likelihoods
-    for annotator in range(len(counts)):
-        mine = votes.annotators == annotator
-        counts[annotator] = confusion[annotator] * (ratios[mine].T @ votes.weights[mine])
+    for count, own, (mine, weights) in zip(counts, confusion, votes.by_annotator, strict=True):
+        count[:] = own * (ratios[mine].T @ weights)
     return counts
 
 
