@@ -15,14 +15,17 @@ if BESIDE.is_dir():
     os.environ.setdefault("GROUPNOISE_DATA", str(BESIDE))
 
 
+LONGEST = {"test_from_a_wheel.py", "test_examples.py", "test_readme.py", "test_demo.py"}
+"""Short files whose tests run everything that a page shows; else a large file takes longer."""
+
 gc.disable()  # what is collected stays until the end: a fifth of the time was spent looking at it
 
 
 def pytest_collection_modifyitems(items):
-    """Workers take the largest files first: a long one at the end would keep the others waiting."""
+    """Workers take what is long first: at the end it would keep the others waiting."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         sizes = {path: path.stat().st_size for path in {item.path for item in items}}
-        items.sort(key=lambda item: -sizes[item.path])
+        items.sort(key=lambda item: (item.path.name not in LONGEST, -sizes[item.path]))
 
 
 def pytest_collection_finish():
