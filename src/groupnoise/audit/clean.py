@@ -67,7 +67,8 @@ def cleaned_copy(
             raise ParameterError(f"{option} is for click histories.")
         drops = not drop_users if drop_clicks is None else drop_clicks
         return clean_clicks(dataset, issues, drop_users=drop_users, drop_clicks=drops)
-    return setting_of(dataset).clean(dataset, issues)
+    clean: dict[str, Any] = {"mil": clean_bags, "pll": clean_candidates, "rs": clean_clicks}
+    return clean[dataset.setting](dataset, issues)
 
 
 def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,6 @@ from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.description import Description
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -54,12 +53,7 @@ from groupnoise.io.setting import (
     check_labels_given,
     check_two_labels,
 )
-from groupnoise.io.sources import Report
 from groupnoise.io.training_record import draw_held_out
-
-if TYPE_CHECKING:
-    from groupnoise.audit.issues import GroupIssues
-
 
 OF_SETS = (
     "bags have several labels: accuracy is of the likeliest label, which must be one of them; "
@@ -85,10 +79,10 @@ class BagSetting(Setting[BagDataset]):
     models = ("predict_bags",)
     # An audit asks which instances match nothing, so they get somewhere to go.
     audit_parameters: ClassVar[dict[str, Any]] = {"background": True, "absent_strength": 1.0}
-
-    def read(self, source: Any, *, report: Report | None = None, **options: Any) -> BagDataset:
-        """Read bags from a table with one row per instance, from arrays or from a file per bag."""
-        return read_bags(source, report=report, **options)
+    read = staticmethod(read_bags)
+    subset = staticmethod(subset_bags)
+    describe = staticmethod(describe_bags)
+    audit_source = BagSource
 
     def reader_options(self, fitted: Any) -> dict[str, Any]:
         """Return the labels that a model knows."""
@@ -97,10 +91,6 @@ class BagSetting(Setting[BagDataset]):
     def n_groups(self, dataset: BagDataset) -> int:
         """Return how many bags there are."""
         return len(dataset.bags)
-
-    def subset(self, dataset: BagDataset, rows: IntArray) -> BagDataset:
-        """Return the bags at `rows`."""
-        return subset_bags(dataset, rows)
 
     def hold_out(self, dataset: BagDataset, share: float, seed: int) -> IntArray:
         """Return bags to keep out of training, never the last one of a class.
@@ -186,25 +176,11 @@ class BagSetting(Setting[BagDataset]):
                 columns[name] = values.tolist()
         return Answers(columns, rows[order], notes)
 
-    def describe(self, dataset: BagDataset) -> Description:
-        """Return sizes, classes, witnesses and oddities."""
-        return describe_bags(dataset)
-
     def summary(self, dataset: BagDataset) -> str:
         """Return the numbers of bags, instances and classes."""
         counts = {"bags": len(dataset.bags), "instances": dataset.bags.n_objects}
         counts["classes"] = len(dataset.class_names)
         return ", ".join(counted(number, things) for things, number in counts.items())
-
-    def clean(self, dataset: BagDataset, issues: GroupIssues) -> BagDataset:
-        """Return the bags without labels that look wrong; bags go where none is left."""
-        from groupnoise.audit.clean import clean_bags
-
-        return clean_bags(dataset, issues)
-
-    def audit_source(self, dataset: BagDataset) -> BagSource:
-        """Return the bags as material of an audit."""
-        return BagSource(dataset)
 
     def dataset_of(self, groups: Any, targets: Any) -> BagDataset:
         """Return a data set of bags and their labels."""

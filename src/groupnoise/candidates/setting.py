@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +44,7 @@ from groupnoise.io.setting import (
     check_labels_given,
     check_two_labels,
 )
-from groupnoise.io.sources import Report
 from groupnoise.io.training_record import draw_held_out
-
-if TYPE_CHECKING:
-    from groupnoise.audit.issues import GroupIssues
 
 TOP = 3
 """How many of the best classes may hold the truth in the third figure; 2 of three classes."""
@@ -64,20 +60,13 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     object_name = "instance"
     column_options = ("candidates", "truth", "features", "label_separator", "keep_label")
     models = ("predict_proba",)
-
-    def read(
-        self, source: Any, *, report: Report | None = None, **options: Any
-    ) -> PartialLabelDataset:
-        """Read rows from a table or from arrays."""
-        return read_candidates(source, report=report, **options)
+    read = staticmethod(read_candidates)
+    subset = staticmethod(subset_rows)
+    audit_source = PartialLabelSource
 
     def n_groups(self, dataset: PartialLabelDataset) -> int:
         """Return how many rows there are."""
         return len(dataset.features)
-
-    def subset(self, dataset: PartialLabelDataset, rows: IntArray) -> PartialLabelDataset:
-        """Return some of the rows."""
-        return subset_rows(dataset, rows)
 
     def hold_out(self, dataset: PartialLabelDataset, share: float, seed: int) -> IntArray:
         """Return rows to keep out of training, never the last one of a class."""
@@ -153,16 +142,6 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         counts += counted(len(dataset.class_names), "classes")
         mean = dataset.candidates.sum() / len(dataset.candidates)
         return f"{counts}, {mean:.2f} candidates per row"
-
-    def clean(self, dataset: PartialLabelDataset, issues: GroupIssues) -> PartialLabelDataset:
-        """Return the rows without candidates that can be dropped."""
-        from groupnoise.audit.clean import clean_candidates
-
-        return clean_candidates(dataset, issues)
-
-    def audit_source(self, dataset: PartialLabelDataset) -> PartialLabelSource:
-        """Return the rows as material of an audit."""
-        return PartialLabelSource(dataset)
 
     def dataset_of(self, groups: Any, targets: Any) -> PartialLabelDataset:
         """Return a data set of rows and their candidates."""

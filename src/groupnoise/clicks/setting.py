@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from groupnoise.clicks.audit import ClickSource
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
 from groupnoise.clicks.filters import keep_clicks
-from groupnoise.clicks.history_split import HistorySplit, split_histories
+from groupnoise.clicks.history_split import split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
 from groupnoise.clicks.oddities import about_foreign_items, oddities_of
@@ -33,10 +33,6 @@ from groupnoise.io.description import (
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting
 from groupnoise.io.sources import Report
 from groupnoise.io.training_record import MAX_HELD_OUT
-
-if TYPE_CHECKING:
-    from groupnoise.audit.issues import GroupIssues
-
 
 MAX_LOOKED_AT = 300_000
 """Clicks of a log that are compared with what a model remembers; they take a second."""
@@ -60,6 +56,8 @@ class ClickSetting(Setting[ClickDataset]):
     audit_parameters: ClassVar[dict[str, Any]] = {"linear": None, "encoder": None}
     judged_by_protocol = True
     models = ("recommend",)
+    divide = staticmethod(split_histories)
+    audit_source = ClickSource
 
     def read(
         self,
@@ -136,10 +134,6 @@ class ClickSetting(Setting[ClickDataset]):
         split = self.divide(dataset, protocol)
         return evaluate_queries(fitted, dataset, split.test, counts=split.counts, at=at, seed=seed)
 
-    def divide(self, dataset: ClickDataset, protocol: str) -> HistorySplit:
-        """Return what trains, what validates and what is asked for."""
-        return split_histories(dataset, protocol)
-
     def answer(
         self, fitted: Any, dataset: ClickDataset, *, top: int = 10, exclude_seen: bool = True
     ) -> Answers:
@@ -190,16 +184,6 @@ class ClickSetting(Setting[ClickDataset]):
         notes = dataset.notes
         parts += [f"{notes[key]} {text}" for key, text in left_out.items() if notes.get(key)]
         return ", ".join(parts)
-
-    def clean(self, dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
-        """Return the histories without stray clicks."""
-        from groupnoise.audit.clean import clean_clicks
-
-        return clean_clicks(dataset, issues)
-
-    def audit_source(self, dataset: ClickDataset) -> ClickSource:
-        """Return the histories as material of an audit."""
-        return ClickSource(dataset)
 
     def dataset_of(self, groups: Any, targets: Any = None) -> ClickDataset:
         """Return a data set of histories: lists of item ids, or groups of item indices."""

@@ -192,10 +192,6 @@ class Setting(ABC, Generic[Data]):
         """Return the counts of the data in half a sentence."""
 
     @abstractmethod
-    def clean(self, dataset: Data, issues: Any) -> Data:
-        """Return the data without what its audit, a `GroupIssues`, found wrong."""
-
-    @abstractmethod
     def audit_source(self, dataset: Data) -> Any:
         """Return the data as material of an audit, an `AuditSource`."""
 
