@@ -64,7 +64,7 @@ def rollback_command(registry: Place) -> None:
 
     version, passed_over = Registry(registry).rollback()
     for sentence in passed_over:
-        typer.echo(sentence, err=True)
+        say_aside(sentence)
     typer.echo(f"went back to {version}")
 
 

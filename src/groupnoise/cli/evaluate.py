@@ -17,6 +17,7 @@ from groupnoise.cli.options import (
     check_output,
     option,
     reads_data,
+    say_aside,
     takes,
 )
 from groupnoise.core.words import counted
@@ -274,11 +275,10 @@ def _n_trained_on(
 def _warn_of_learned(model: Path, trained_on: int | None, found: Found, result: Evaluation) -> None:
     """Say loudly that a model is asked for what it was taught."""
     if trained_on:
-        typer.echo(
+        say_aside(
             f"warning: {model} learned from {trained_on} of the "
             f"{counted(result.counts['groups'], found.setting.units)} scored, so these figures "
-            "flatter it.",
-            err=True,
+            "flatter it."
         )
 
 
@@ -289,20 +289,18 @@ def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any
     record, units = read_calibration_record(model), found.setting.units
     flattered = "calibration error and log loss flatter it."
     if record is None:
-        typer.echo(
+        say_aside(
             f"warning: {model} was calibrated and does not say by which {units}; if by these, "
-            f"{flattered}",
-            err=True,
+            f"{flattered}"
         )
         return
     setting, dataset = found.setting, found.dataset
     scored = setting.scored(dataset, result) if rows is None else setting.subset(dataset, rows)
     n_seen = record.n_among(setting, scored)
     if n_seen:
-        typer.echo(
+        say_aside(
             f"warning: {model} was calibrated by {n_seen} of the "
-            f"{counted(result.counts['groups'], units)} scored, so {flattered}",
-            err=True,
+            f"{counted(result.counts['groups'], units)} scored, so {flattered}"
         )
 
 

@@ -166,7 +166,7 @@ def export(
         + (", in place of the artifact there" if is_replaced else "")
     )
     if lost is not None:
-        typer.echo(lost, err=True)
+        say_aside(lost)
 
 
 def _about_output(model: Path, place: str | None, registry: bool) -> str:

@@ -17,6 +17,7 @@ from groupnoise.cli.options import (
     check_conflicts,
     option,
     reads_data,
+    say_aside,
     takes,
 )
 from groupnoise.cli.training import (
@@ -149,10 +150,9 @@ def fit(
     )
     is_replaced = check_replaceable(output, MODEL)
     if is_replaced and is_first():
-        typer.echo(
+        say_aside(
             f"{output} holds a model, which this one replaces when its training has ended; until "
-            "then, and if it fails, the old one stays whole.",
-            err=True,
+            "then, and if it fails, the old one stays whole."
         )
     if not is_worker():  # workers would remove each other's trial files
         check_writable_folder(output)
@@ -275,7 +275,7 @@ def _train(
     with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
         sentence = settle_batch(estimator, team.count, found.dataset)
         if sentence is not None and team.rank == 0:
-            typer.echo(sentence, err=True)
+            say_aside(sentence)
         with training_progress(quiet or team.rank > 0) as show, without_known_warnings(estimator):
             setting.fit(
                 estimator,
@@ -323,7 +323,7 @@ def _known_labels(setting: Any, training: Any, column: str | None) -> list[str |
         )
     n_known = sum(label is not None for label in known)
     if is_first():
-        typer.echo(f"learning from {counted(n_known, 'right labels')} of {column!r}", err=True)
+        say_aside(f"learning from {counted(n_known, 'right labels')} of {column!r}")
     return known
 
 
@@ -338,7 +338,7 @@ def _held_out(
         return held_out, found.setting.without(found.dataset, held_out), None
     split = found.setting.divide(found.dataset, protocol)
     for note in split.notes:
-        typer.echo(note, err=True)
+        say_aside(note)
     return np.unique(split.test.users), split.train, split.protocol.word
 
 

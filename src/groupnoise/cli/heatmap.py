@@ -17,6 +17,7 @@ from groupnoise.cli.options import (
     counted_bars,
     option,
     reads_data,
+    say_aside,
     takes,
 )
 from groupnoise.core.words import counted
@@ -85,9 +86,7 @@ def heatmap(
     )
     write_text(output, page)
     if without:
-        typer.echo(
-            f"{counted(len(without), 'bags')} without a source, first {without[0]!r}", err=True
-        )
+        say_aside(f"{counted(len(without), 'bags')} without a source, first {without[0]!r}")
     shown = min(len(answers), max_bags)
     more = f"; mistakes come first, and --max-bags {len(answers)} shows all"
     typer.echo(
@@ -108,7 +107,7 @@ def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[An
         # Without labels, or for another reason, which is then said again.
         fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
         if not isinstance(error, MissingColumnError) and not Path(data).is_dir():
-            typer.echo(f"labels are left aside: {error}", err=True)
+            say_aside(f"labels are left aside: {error}")
     return fitted, found
 
 

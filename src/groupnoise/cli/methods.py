@@ -21,6 +21,7 @@ from groupnoise.cli.options import (
     option_of,
     progress_bars,
     reads_data,
+    say_aside,
     takes,
 )
 from groupnoise.exceptions import ParameterError
@@ -98,7 +99,7 @@ def chosen_method(
 def say_fit(method: str, split: int, value: float | None) -> None:
     """Say what a fit of a comparison came to, on the error stream."""
     figure = "failed" if value is None else f"{value:.4f}"
-    typer.echo(f"split {split + 1}: {method} {figure}", err=True)
+    say_aside(f"split {split + 1}: {method} {figure}")
 
 
 def make_estimator(

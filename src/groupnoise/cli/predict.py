@@ -17,6 +17,7 @@ from groupnoise.cli.options import (
     check_output,
     option,
     reads_data,
+    say_aside,
     takes,
 )
 from groupnoise.core.words import counted
@@ -79,7 +80,7 @@ def predict(
     kept = _columns_to_keep(found, keep or []) if found.setting.answers_rows else {}
     answers = found.setting.answer(fitted, found.dataset, top=top, exclude_seen=exclude_seen)
     for note in answers.notes:
-        typer.echo(note, err=True)
+        say_aside(note)
     columns = answers.columns
     if answers.rows is not None:
         columns = _beside(columns, kept, answers.rows)

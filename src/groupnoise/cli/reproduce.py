@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
-from groupnoise.cli.options import Jobs, argument, option, progress_bars, takes
+from groupnoise.cli.options import Jobs, argument, option, progress_bars, say_aside, takes
 from groupnoise.cli.reproduce_measures import MEASURES, Request, run_and_report as run_measure
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, ParameterError
@@ -241,20 +241,19 @@ def _show_estimates(
     total = 0.0
     for plan in plans:
         for dataset, reason in plan.missing.items():
-            typer.echo(f"{plan.recipe.name}: left out {dataset}: {reason}", err=True)
+            say_aside(f"{plan.recipe.name}: left out {dataset}: {reason}")
         done = read_results(resumed / plan.recipe.name / "trials.jsonl") if resumed else {}
         left = [job for job in plan.jobs if job.key not in done]
         seconds = times.total(left) / n_jobs
         total += seconds
         n_kept = len(plan.jobs) - len(left)
-        typer.echo(
+        say_aside(
             f"{plan.recipe.name}: {counted(len(plan.jobs), 'trials')} of a method, "
             f"{f'{n_kept} of them kept, ' if resumed else ''}"
-            f"about {spell_seconds(seconds)} on {counted(n_jobs, 'processes')}",
-            err=True,
+            f"about {spell_seconds(seconds)} on {counted(n_jobs, 'processes')}"
         )
     if len(plans) > 1:
-        typer.echo(f"together about {spell_seconds(total)}", err=True)
+        say_aside(f"together about {spell_seconds(total)}")
 
 
 def _run(

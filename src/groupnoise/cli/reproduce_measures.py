@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from groupnoise.cli.options import say_aside
 from groupnoise.exceptions import ConfigError, ParameterError
 
 
@@ -92,11 +93,11 @@ def _measure_recall(request: Request) -> Report:
     def tell(result: RecallTrial) -> None:
         about = f"{result.dataset}, {result.protocol}: {result.method}, seed {result.seed}"
         if result.failed is not None:
-            typer.echo(f"{about}: {result.failed}", err=True)
+            say_aside(f"{about}: {result.failed}")
             return
         hit, ndcg = (result.metrics[f"full {name}@10"] for name in ("HIT", "NDCG"))
         seconds = f"fit {result.fit_seconds:.0f} s"
-        typer.echo(f"{about}: HIT@10 {hit:.4f}, NDCG@10 {ndcg:.4f}, {seconds}", err=True)
+        say_aside(f"{about}: HIT@10 {hit:.4f}, NDCG@10 {ndcg:.4f}, {seconds}")
 
     results, missing = run_recall(
         chosen,
@@ -130,7 +131,7 @@ def _measure_unseen(request: Request) -> Report:
         known = [name for name in MAIN_METRICS[result.setting] if name in result.metrics]
         figure = f"{known[0]} {result.metrics[known[0]]:.3f}" if known else "failed"
         about = f"{result.dataset}: {result.method}, seed {result.seed}"
-        typer.echo(f"{about}: {figure}, {result.seconds:.0f} s", err=True)
+        say_aside(f"{about}: {figure}, {result.seconds:.0f} s")
 
     results, missing = run_unseen(
         request.chosen("unseen", sets),
@@ -159,7 +160,7 @@ def run_and_report(measure: str, request: Request) -> list[dict[str, Any]]:
     started = time.perf_counter()
     report = MEASURES[measure][0](request)
     for name, reason in report.missing.items():
-        typer.echo(f"left out {name}: {reason}", err=True)
+        say_aside(f"left out {name}: {reason}")
     folder = request.output / measure
     write_text(folder / "report.md", report.text)
     summary = {

@@ -22,6 +22,7 @@ from groupnoise.cli.options import (
     counted_bars,
     option,
     reads_votes,
+    say_aside,
     takes,
 )
 from groupnoise.core.words import counted
@@ -225,7 +226,7 @@ def said_of_votes(options: DataOptions) -> dict[str, Any]:
 
 def note(sentence: str) -> None:
     """Print what was guessed, beside the answers."""
-    typer.echo(f"note: {sentence}", err=True)
+    say_aside(f"note: {sentence}")
 
 
 def _print_summary(found: Resolution) -> None:

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of, say_aside
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
@@ -135,7 +133,7 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
     if "labels" in options.columns:
         return find_setting("mil"), options
     guess = guess_setting(name, given=options.columns, **options.form)
-    typer.echo(guess.sentence, err=True)
+    say_aside(guess.sentence)
     told = {**guess.columns, **options.columns}
     return find_setting(guess.setting), replace(options, columns=told)
 

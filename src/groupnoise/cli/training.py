@@ -54,7 +54,7 @@ def read_checkpoints(
         raise ParameterError(f"--checkpoint-every takes 30s, 5m, 1h or 200steps; got {every!r}.")
     by_steps = number[2].startswith("step")
     if resume and not quiet and is_first() and not (folder.is_dir() and any(folder.iterdir())):
-        typer.echo(f"nothing is saved in {folder}, so the training begins", err=True)
+        say_aside(f"nothing is saved in {folder}, so the training begins")
     checkpoints = Checkpoints(
         folder,
         every_seconds=None if by_steps else float(number[1]) * SECONDS[number[2]],
@@ -80,7 +80,7 @@ def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
     except TrainingStopped as stopped:
         number = stopped.signal_number or signal.SIGINT
         if is_first():
-            typer.echo(f"{stopped.where}; resume with: {_command_to_resume()}", err=True)
+            say_aside(f"{stopped.where}; resume with: {_command_to_resume()}")
         raise typer.Exit(128 + number) from None
 
 
@@ -123,7 +123,7 @@ def join_workers() -> Iterator[Workers]:
 
     with process_group():
         if n_restarts() and is_first():
-            typer.echo(f"a worker was lost; start {n_restarts() + 1} of all workers", err=True)
+            say_aside(f"a worker was lost; start {n_restarts() + 1} of all workers")
         yield TorchWorkers()
 
 
@@ -198,7 +198,7 @@ def open_bags(data: str, options: DataOptions, folder: Path) -> Found:
         data, folder / "bags", wait=not is_first(), report=guesses.append, **options.given
     )
     if guesses:
-        typer.echo("; ".join(guesses), err=True)
+        say_aside("; ".join(guesses))
     return Found(dataset, setting, data, options=options.given, is_file=True)
 
 
@@ -310,7 +310,7 @@ def show_decisions(estimator: Any, quiet: bool) -> None:
         if decisions.trials:
             typer.echo(decisions.headline())
         for sentence in decisions.warnings:
-            typer.echo(f"warning: {sentence}", err=True)
+            say_aside(f"warning: {sentence}")
         return
     from rich.console import Console
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions
+from groupnoise.cli.options import DataOptions, say_aside
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -74,10 +74,9 @@ def go_on(
         learned_before = read(old)
         _check_old(learned_before, model, fitted.items_, before)
         if _ends_with(learned_before.dataset, new):
-            typer.echo(
+            say_aside(
                 f"warning: --old {old} ends with the clicks of {data}, which count twice now; give "
-                "the log of before alone, or one that ends before the new clicks begin.",
-                err=True,
+                "the log of before alone, or one that ends before the new clicks begin."
             )
         earlier, before = _as_learned(found.setting, learned_before.dataset, before)
     dataset, n_known = _joined(new, earlier)
@@ -136,10 +135,9 @@ def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -
     share = _share_known(found, before)
     if before.has_learned(fingerprint) or (share is not None and share > MANY_KNOWN):
         grown = "" if before.has_learned(fingerprint) else " most of"
-        typer.echo(
+        say_aside(
             f"warning: {model} has learned{grown} {found.source} already; its clicks count twice "
-            "now. Give the new clicks alone, and the log of before as --old.",
-            err=True,
+            "now. Give the new clicks alone, and the log of before as --old."
         )
 
 
@@ -167,11 +165,10 @@ def _check_old(found: Found, model: Path, known_items: Any, before: Any) -> None
         )
     share = _share_known(found, before)
     if share is not None and share < FEW_KNOWN:
-        typer.echo(
+        say_aside(
             f"warning: --old {found.source} is hardly the log of before: {learned}, and "
             f"{'hardly any' if share else 'none'} of these is here, as it was or grown; its clicks "
-            "count as learned all the same. Give the log of the training.",
-            err=True,
+            "count as learned all the same. Give the log of the training."
         )
 
 
