@@ -30,14 +30,7 @@ SPLITS = {
 
 @dataclass(frozen=True)
 class BagLabels:
-    """What a table says of bags, in the order of their files.
-
-    `labels` (n_bags, n_classes): the classes of each bag.
-    `class_names`: what the classes are called.
-    `patients`: whom each bag comes from.
-    `split`: "train", "validation" or "test".
-    `columns`: which column plays which part.
-    """
+    """What a table says of bags, in the order of their files."""
 
     labels: BoolArray
     class_names: list[str]

@@ -34,12 +34,7 @@ DOUBT = 0.02
 
 
 class KernelEncoder(nn.Module):
-    """A weighted sum of Gaussian bumps at landmarks, and a constant.
-
-    `n_features`: width of the inputs.
-    `n_landmarks`: number of landmarks.
-    `dim`: width of the vectors.
-    """
+    """A weighted sum of Gaussian bumps at landmarks, and a constant."""
 
     def __init__(self, n_features: int, n_landmarks: int, dim: int) -> None:
         super().__init__()

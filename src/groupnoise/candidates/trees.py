@@ -35,12 +35,6 @@ class TreesEncoder(nn.Module):
 
     Every node asks whether a feature is at most a threshold. A child that is no node is a leaf: -1
     is the first, -2 the second.
-
-    `n_features`: width of the inputs.
-    `n_trees`: number of trees.
-    `n_nodes`: nodes of all trees that ask something.
-    `n_leaves`: leaves of all trees.
-    `dim`: width of the vectors.
     """
 
     def __init__(
@@ -142,13 +136,7 @@ def grow_trees(
 
 @dataclass
 class Growing:
-    """What all trees of a forest are grown with.
-
-    `rows` (n_rows, n_features): features.
-    `weights`: how much each row counts.
-    `extra`: as in :func:`grow_trees`.
-    `generator`: draws rows and features of each tree.
-    """
+    """What all trees of a forest are grown with."""
 
     rows: NDArray[np.float32]
     weights: FloatArray

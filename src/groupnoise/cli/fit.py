@@ -202,13 +202,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Task:
-    """What is trained on what.
-
-    `method`: its name.
-    `training`: the data without what is held out.
-    `held_out`: the groups kept for `evaluate`.
-    `protocol`: by which they were held out, if by one.
-    """
+    """What is trained on what."""
 
     method: str
     estimator: Any

@@ -17,15 +17,7 @@ from groupnoise.exceptions import ConfigError, ParameterError
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for on the command line.
-
-    `seeds`: one trial each.
-    `protocols`, `methods`, `datasets`: names; the measure's own by default.
-    `quick`: a small part of every set.
-    `jobs`: processes; one per core by default.
-    `output`: where the measure's folder is made.
-    `resume`: go on with the trials that are kept.
-    """
+    """What was asked for on the command line."""
 
     seeds: Sequence[int]
     protocols: list[str] | None
@@ -57,13 +49,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Report:
-    """What a measure found.
-
-    `text`: markdown.
-    `results`: one dataclass per trial.
-    `missing`: what was left out, and why.
-    `summary`: what the JSON file holds beside command, seeds and seconds.
-    """
+    """What a measure found."""
 
     text: str
     results: list[Any]

@@ -30,15 +30,7 @@ ABOUT_CLICKS = (
 
 @dataclass(frozen=True)
 class Found:
-    """Data that a command was given.
-
-    `dataset`: the data.
-    `setting`: what the commands do with it.
-    `source`: what the user called it.
-    `entry`: what is known of a set by name.
-    `options`: how a file was read: its columns and its form.
-    `is_file`: whether it is a file of the user's own.
-    """
+    """Data that a command was given."""
 
     dataset: Any
     setting: Setting[Any]

@@ -184,12 +184,7 @@ class ClickSource:
 
 
 class Fact(NamedTuple):
-    """One count of every user, and from which on it is suspicious.
-
-    `counts`: of each user.
-    `bound`: larger counts are suspicious.
-    `usual`: the median of all users.
-    """
+    """One count of every user, and from which on it is suspicious."""
 
     counts: IntArray
     bound: float

@@ -259,11 +259,7 @@ class EvidenceModel(nn.Module):
 
 
 class HeldOut(NamedTuple):
-    """Histories of which some have lost their last click.
-
-    `training`: all histories, less the held-out clicks.
-    `asked`: the histories that lost one, with it as target.
-    """
+    """Histories of which some have lost their last click."""
 
     training: Groups
     asked: Groups

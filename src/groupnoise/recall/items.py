@@ -31,11 +31,7 @@ MAX_WORDS = 8
 
 
 class TextColumn:
-    """One text per row, stored as UTF-8 lines end to end.
-
-    `text`: the lines, each ended by a newline.
-    `offsets`: where each line begins.
-    """
+    """One text per row, stored as UTF-8 lines end to end."""
 
     def __init__(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self._bytes = text

@@ -61,13 +61,7 @@ class Recalled:
 
 
 class OneRecalled(NamedTuple):
-    """The answer to one history, as plain lists.
-
-    `positions`: positions in the item table, best first.
-    `scores`: matching scores; popularity where `from_popularity`.
-    `unknown`: the ids of the history that the model does not know.
-    `from_popularity`: whether it held no known item.
-    """
+    """The answer to one history, as plain lists."""
 
     positions: list[int]
     scores: list[float]

@@ -72,15 +72,7 @@ QUICK = DemoSize(
 
 @dataclass(frozen=True)
 class DemoTask:
-    """One setting of the demonstration.
-
-    `setting` (one of "mil", "pll", "rs"): which estimator it shows.
-    `make_trial`: draws the data for a seed.
-    `make_estimator`: builds an estimator from settings.
-    `soft_selection`: the soft selection of Max-Matching that suits this setting.
-    `draw`: makes pictures from a trial and a fitted estimator.
-    `learning_rates`: what every method chooses among.
-    """
+    """One setting of the demonstration."""
 
     setting: str
     make_trial: Callable[[int], Any]

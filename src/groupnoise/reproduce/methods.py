@@ -51,14 +51,7 @@ ROOT = Path(groupnoise.__path__[0]).parent
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method by name.
-
-    `name`: what `--method` takes.
-    `setting`: "mil", "pll" or "rs".
-    `home`: the module and the class that does it.
-    `source`: where it comes from.
-    `fixed`: the parameters that make it what it is.
-    """
+    """A method by name."""
 
     name: str
     setting: str
@@ -188,12 +181,7 @@ def compared_parameters(method: MethodEntry) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The method that was taken, why, and the comparison behind it.
-
-    `method`: what is to be fitted.
-    `sentence`: who was taken and what was measured.
-    `comparison`: all methods that were run.
-    """
+    """The method that was taken, why, and the comparison behind it."""
 
     method: MethodEntry
     sentence: str

@@ -27,15 +27,7 @@ PROTOCOL = ("jobs.py", "recipes.py", "run.py", "trials.py")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """How figures came about.
-
-    `command`: what was typed.
-    `seeds`: the seeds of the trials.
-    `seconds`: how long it took, on the clock.
-    `day`: when, as year-month-day.
-    `versions`: version of Python and of each package that can change a figure.
-    `machine`: kind of machine and number of cores.
-    """
+    """How figures came about."""
 
     command: str
     seeds: tuple[int, ...]

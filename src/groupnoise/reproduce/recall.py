@@ -52,12 +52,7 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class RecallSet:
-    """A log of the measure.
-
-    `name`: what tables call it.
-    `source`: a name of the registry, or "shop-without-order".
-    `published`: what others report on it.
-    """
+    """A log of the measure."""
 
     name: str
     source: str

@@ -149,15 +149,7 @@ def _on_one_thread(position: int, job: Callable[[], Result]) -> tuple[int, Resul
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run of a recipe will do.
-
-    `recipe`: what is compared.
-    `seeds`: one trial each.
-    `rows`: the rows that were asked for.
-    `views`: what data is looked at, and how.
-    `missing`: why a data set is left out, and what is taken in its place.
-    `jobs`: the work.
-    """
+    """What a run of a recipe will do."""
 
     recipe: Recipe
     seeds: tuple[int, ...]

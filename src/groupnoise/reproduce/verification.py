@@ -31,13 +31,7 @@ ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "e
 
 @dataclass(frozen=True)
 class Repeated:
-    """One figure of a kept trial beside the same of its repetition.
-
-    `dataset`, `method`, `criterion`, `metric`: what the figure is of.
-    `seed`: of the trial.
-    `kept`, `again`: the figure that was kept, and that of now.
-    `same_code`: whether the code that makes figures is that of the kept trial.
-    """
+    """One figure of a kept trial beside the same of its repetition."""
 
     dataset: str
     method: str

@@ -318,11 +318,7 @@ class _Training:
 
 
 class TableStep:
-    """Steps of a recommender of windows; what does not fit is left to autograd.
-
-    `objective`: the loss, and its gradient by rows.
-    `optimizer`: moves the rows.
-    """
+    """Steps of a recommender of windows; what does not fit is left to autograd."""
 
     def __init__(self, objective: TableObjective, optimizer: RowAdam) -> None:
         self._objective, self._optimizer = objective, optimizer

@@ -98,14 +98,7 @@ class AttentionMILClassifier(NeuralBagClassifier):
 
 
 class AttentionNetwork(nn.Module):
-    """Logits and attention scores of instances.
-
-    `trunk`: from features to hidden features.
-    `width`: how many hidden features there are.
-    `n_problems`: columns of logits and scores.
-    `attention_size`: rows of V and U.
-    `gated`: whether there is a U.
-    """
+    """Logits and attention scores of instances."""
 
     def __init__(
         self, trunk: nn.Module, width: int, n_problems: int, *, attention_size: int, gated: bool

@@ -54,16 +54,11 @@ class BagCard:
     """What is shown of a bag.
 
     `name`, `given`, `predicted`: its id, its labels ("" if unknown), and what it is taken for.
-    `is_wrong`: whether the labels differ.
-    `n_objects`: how many objects it has.
     `scores`: the highest probability of each class among its objects.
     `form`: "plane", "line" or "text".
     `own`: the class it is opened on: that of its first label, or of what it is taken for.
     `picture`: address of what lies below, "" for nothing.
-    `aspect`: width by height.
     `box`: left, top, width and height of the layers in per cent.
-    `layers`: the values.
-    `spans`: the pieces of a text.
     `begin`, `end`: what is written below a line.
     """
 

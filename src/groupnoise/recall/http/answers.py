@@ -207,13 +207,7 @@ def describe_model(model: RecallModel) -> dict[str, Any]:
 
 
 class Refusal(Exception):
-    """A request that will not be answered.
-
-    `status`: the HTTP status.
-    `code`: a stable word for programs.
-    `message`: one sentence that says what to change.
-    `limit`: the limit that was exceeded.
-    """
+    """A request that will not be answered."""
 
     def __init__(self, status: int, code: str, message: str, *, limit: float | None = None) -> None:
         super().__init__(message)

@@ -238,13 +238,7 @@ def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The mean difference of two methods over trials, and how sure it is.
-
-    `mean`: mean of the differences; positive where the first method is ahead.
-    `low`, `high`: confidence interval of the mean.
-    `p_value`: of the two-sided test that there is no difference.
-    `n_trials`: number of trials.
-    """
+    """The mean difference of two methods over trials, and how sure it is."""
 
     mean: float
     low: float

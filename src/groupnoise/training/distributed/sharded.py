@@ -118,12 +118,7 @@ class ShardedEmbedding(EmbeddingEncoder):
 
 
 class ShardedItemModel(MatchingModel):
-    """f and g of items as row-sharded tables, with a row-sharded bias.
-
-    `shared`: whether f and g share one table.
-    `has_bias`: whether every item has a bias as a target.
-    `generator`: decides the initial vectors; the same on every worker.
-    """
+    """f and g of items as row-sharded tables, with a row-sharded bias."""
 
     object_encoder: ShardedEmbedding
     target_encoder: ShardedEmbedding
