@@ -129,9 +129,14 @@ def plain_name(name: str) -> str:
     >>> plain_name("Artículo"), plain_name("Artikel-Nr.")
     ('articulo', 'artikel_nr')
     """
-    plain = _TYPE_ENDING.sub("", unicodedata.normalize("NFKD", name.strip().lower()))
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    plain = without_accents(_TYPE_ENDING.sub("", name.strip().lower()))
     return re.sub(r"[\s.-]+", "_", plain).removesuffix("_")
+
+
+def without_accents(text: str) -> str:
+    """Return text whose letters have no accents: `número` is `numero`."""
+    apart = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
 def usual_column(part: str, columns: Sequence[str]) -> str | None:

@@ -11,13 +11,21 @@ import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.cells import holds_times
+from groupnoise.io.column_names import without_accents
 from groupnoise.io.tables import Table
 
 ID_WORDS = frozenset({
     "id", "ids", "uid", "uuid", "guid", "nr", "nummer", "ref", "reference", "referenz", "zip",
     "zipcode", "postcode", "plz", "phone", "telefon", "tel", "iban", "isbn", "ean", "aktenzeichen",
+    "mrn", "ssn", "barcode", "serial", "prontuario", "matricula", "expediente", "dossier", "dni",
+    "nif", "cpf", "siret", "codicefiscale", "cep", "telefono", "telephone", "telefone",
 })  # fmt: skip
-"""Last words of the names of ids: instance_id, patientId, Kundennr."""
+"""Last words of the names of ids, without accents: instance_id, patientId, Prontuário."""
+NUMBERED = re.compile(
+    r"([a-z]{3,}(nummer|nr)|((case|patient|record|serial|account|order|invoice|lot|batch|customer"
+    r"|member|sample|specimen|ticket|policy|file|phone) (number|no|num)))$"
+)
+"""Names, of words between blanks, that say what they number: Fallnummer, Kundennr, serial no."""
 FIRST_ROWS = 1000
 MOSTLY = 0.9
 """Share of rows in which a column must name a candidate to be taken for the truth."""
@@ -141,8 +149,8 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
 def is_id_name(column: str) -> bool:
     """Tell whether a column is called an id: `instance_id`, `patientId`, `ID`."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.strip())
-    words = re.split(r"[\W_]+", apart.lower())
-    return words[-1] in ID_WORDS
+    words = re.split(r"[\W_]+", without_accents(apart.lower()).rstrip(" ._#"))
+    return words[-1] in ID_WORDS or NUMBERED.search(" ".join(words)) is not None
 
 
 def _numbers_without_gap(values: FloatArray) -> bool:

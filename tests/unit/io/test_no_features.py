@@ -8,7 +8,7 @@ from sklearn import datasets
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io.no_features import why_no_feature
+from groupnoise.io.no_features import is_id_name, why_no_feature
 from groupnoise.io.tables import read_table
 
 
@@ -158,3 +158,22 @@ def test_counts_and_few_numbered_bags_stay_features():
     assert "number" in read_bags(frame.with_columns(counts)).feature_names
     few = frame.filter(pl.col("bag").is_in(["b0", "b1", "b2"]))
     assert "number" in read_bags(few).feature_names
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [
+        ("Fallnummer", True),
+        ("Kundennr.", True),
+        ("serial_no", True),
+        ("caseNumber", True),
+        ("prontuário", True),
+        ("MRN", True),
+        ("atomic number", False),
+        ("market cap", False),
+        ("nr", True),
+        ("Temperatur", False),
+    ],
+)
+def test_names_of_ids_are_known_in_several_languages(name, is_id):
+    assert is_id_name(name) == is_id
