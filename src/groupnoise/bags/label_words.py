@@ -55,6 +55,21 @@ def negative_name(class_names: Sequence[str], labels: BoolArray) -> str | None:
     return None if column is None else class_names[column]
 
 
+def about_negative(fitted: Any) -> tuple[str, ...]:
+    """Say how a negative label is named where neither of two was taken for one.
+
+    `fitted`: a model; of baselines and of bags with several labels nothing is said.
+    """
+    is_open = getattr(fitted, "negative_label", None) == "auto" and fitted.negative_label_ is None
+    if not is_open or len(fitted.classes_) != 2 or known_labels_of(fitted).has_sets:
+        return ()
+    one, other = map(str, fitted.classes_)
+    return (
+        f"neither {one!r} nor {other!r} was taken as the negative label; if bags of one of them "
+        f"hold nothing of the other, say which: -p negative_label={one}, or {other}",
+    )
+
+
 def say_of_labels(
     class_names: Sequence[str], labels: BoolArray, locate: Callable[[int], str], report: Report
 ) -> None:

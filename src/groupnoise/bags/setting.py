@@ -13,6 +13,7 @@ from groupnoise.bags.description import describe_bags
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.forms import as_bags, is_complete, read_bag_labels
 from groupnoise.bags.label_words import (
+    about_negative,
     about_truth,
     figures_of_none,
     figures_with_background,
@@ -181,6 +182,10 @@ class BagSetting(Setting[BagDataset]):
         counts = {"bags": len(dataset.bags), "instances": dataset.bags.n_objects}
         counts["classes"] = len(dataset.class_names)
         return ", ".join(counted(number, things) for things, number in counts.items())
+
+    def advice(self, fitted: Any) -> tuple[str, ...]:
+        """Say how a negative label is named, where there may be one."""
+        return about_negative(fitted)
 
     def dataset_of(self, groups: Any, targets: Any) -> BagDataset:
         """Return a data set of bags and their labels."""

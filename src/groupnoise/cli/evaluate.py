@@ -36,6 +36,8 @@ OF_SCORED = (
     "majority: of the labels scored here, which nobody knows before; the model does not remember "
     "how frequent those of its training were"
 )
+MIN_OF_CLASS, MAX_FEW = 3, 5
+"""Groups of a class below which its figures say little, and classes that are named for it."""
 MIN_GROUPS = 10
 """Groups below which figures are said to say little."""
 MAX_CLASSES = 20
@@ -106,7 +108,7 @@ def evaluate(
     if not found.setting.judged_by_protocol:
         options_given["shares"] = {} if record is None else record.shares
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
-    warnings = _of_few(result.counts["groups"], found.setting.units, part)
+    warnings = _of_few(result, found.setting.units, part)
     result = replace(result, notes=(*warnings, *result.notes))
     ahead: dict[str, Interval] = {}
     if against is not None:
@@ -323,10 +325,19 @@ def _about_groups(
     return f"{groups}, none of them trained on{whole}, compared by their values"
 
 
-def _of_few(n_groups: int, units: str, part: str) -> tuple[str, ...]:
+def _of_few(result: Evaluation, units: str, part: str) -> tuple[str, ...]:
     """Say that figures of few groups say little: one more answer would change them much."""
+    n_groups = result.counts["groups"]
     if n_groups >= MIN_GROUPS:
-        return ()
+        n_of = {name: found.get(units, MIN_OF_CLASS) for name, found in result.per_class.items()}
+        few = [f"{name} ({n})" for name, n in n_of.items() if n < MIN_OF_CLASS]
+        if not few:
+            return ()
+        shown = ", ".join([*few[:MAX_FEW], "..."] if len(few) > MAX_FEW else few)
+        return (
+            f"few {units} are of {shown}: figures of such classes, and means over classes, say "
+            "little",
+        )
     remedy = "hold out more (`fit --validation 0.3`) or give other data"
     return (
         f"of {counted(n_groups, units)}: says little, as figures of fewer than {MIN_GROUPS} do; "

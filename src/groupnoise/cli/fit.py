@@ -192,6 +192,8 @@ def fit(
     if record is None:
         return
     show_decisions(task.estimator, quiet)
+    for sentence in task.found.setting.advice(task.estimator):
+        typer.echo(sentence, err=True)
     if items is not None:
         typer.echo(told_of_items(items, task.estimator))
     place = f"{output}, in place of the model there" if is_replaced else f"{output}"

@@ -104,7 +104,10 @@ def scale_oddity(features: NDArray[Any]) -> list[str]:
     spread = features.std(axis=0, dtype=np.float64)
     spread = spread[spread > 0]
     if len(spread) and spread.max() > 100 * spread.min():
-        return ["the features differ more than a hundredfold in spread; scale them"]
+        return [
+            "the features differ more than a hundredfold in spread; `fit` scales them, other tools "
+            "may not"
+        ]
     return []
 
 

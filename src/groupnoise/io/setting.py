@@ -191,6 +191,10 @@ class Setting(ABC, Generic[Data]):
     def summary(self, dataset: Data) -> str:
         """Return the counts of the data in half a sentence."""
 
+    def advice(self, fitted: Any) -> tuple[str, ...]:
+        """Return what to say of a model beyond what it decided; nothing by default."""
+        return ()
+
     @abstractmethod
     def audit_source(self, dataset: Data) -> Any:
         """Return the data as material of an audit, an `AuditSource`."""

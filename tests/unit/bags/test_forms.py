@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,6 +7,7 @@ from sklearn.model_selection import cross_val_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.forms import as_bags, negative_column, read_bag_labels
+from groupnoise.bags.label_words import about_negative
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 ROWS = np.arange(8.0).reshape(4, 2)
@@ -190,3 +193,22 @@ def test_scikit_learn_cuts_a_list_of_bags_and_scores_bags():
         bag[0] += 6.0
     model = MaxMatchingMILClassifier(max_epochs=5, random_state=0)
     assert cross_val_score(model, bags, ["no", "yes"] * 12, cv=2).min() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("classes", "given", "negative", "is_said"),
+    [
+        (["comestible", "toxique"], "auto", None, True),
+        (["comestible", "toxique"], None, None, False),
+        (["no", "yes"], "auto", "no", False),
+        (["a", "b", "c"], "auto", None, False),
+    ],
+)
+def test_how_a_negative_label_is_named_is_said_where_there_may_be_one(
+    classes, given, negative, is_said
+):
+    fitted = SimpleNamespace(
+        negative_label=given, negative_label_=negative, classes_=np.array(classes)
+    )
+    said = about_negative(fitted)
+    assert ("-p negative_label=comestible, or toxique" in " ".join(said)) == is_said == bool(said)

@@ -1,5 +1,8 @@
 """The page of an evaluation: what a reader of its figures must see."""
 
+from dataclasses import replace
+
+from groupnoise.cli.evaluate import _of_few
 from groupnoise.io.setting import Evaluation
 from groupnoise.pages import evaluation_page, with_code
 
@@ -22,3 +25,14 @@ def test_intervals_notes_and_a_risk_of_nothing_are_shown():
 
 def test_a_backtick_that_nothing_closes_stays_one():
     assert with_code("a ` <b>") == "a ` &lt;b&gt;"
+
+
+def test_classes_of_few_groups_are_named():
+    judged = Evaluation(
+        {"bag accuracy": 1.0},
+        {"groups": 42},
+        per_class={"NOK": {"bags": 2}, "OK": {"bags": 40}, "(no label)": {}},
+    )
+    (sentence,) = _of_few(judged, "bags", "held-out")
+    assert sentence.startswith("few bags are of NOK (2): ")
+    assert _of_few(replace(judged, per_class={"OK": {"bags": 42}}), "bags", "held-out") == ()
