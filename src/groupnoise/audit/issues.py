@@ -39,104 +39,74 @@ class IssueKind:
     threshold: float
 
 
-ISSUE_KINDS: dict[str, tuple[IssueKind, ...]] = {
-    "mil": (
-        IssueKind(
-            "wrong_target",
+_RANKED: dict[str, tuple[Any, ...]] = {
+    "wrong_target": ("groups", "suspicion", 0.5),
+    "no_credible_object": ("groups", "doubt", 0.5),
+    "droppable_candidate": ("objects", "noise", 0.95),
+    "never_chosen": ("never_chosen", "noise", 0.0),
+    "stray_click": ("objects", "noise", 0.5),
+    "suspicious_user": ("users", "excess", 0.0),
+}
+"""Of each list: table, score and threshold, alike in all settings."""
+_TOLD = {
+    "mil": {
+        "wrong_target": (
             "Labels that look wrong",
             "The bag speaks against the label as much as most bags without it do; of a bag without "
             "a label, that one is missing.",
-            "groups",
-            "suspicion",
-            0.5,
         ),
-        IssueKind(
-            "no_credible_object",
+        "no_credible_object": (
             "Labels without a credible instance",
             "No instance of the bag has more than an even chance of being of the label.",
-            "groups",
-            "doubt",
-            0.5,
         ),
-    ),
-    "pll": (
-        IssueKind(
-            "wrong_target",
+    },
+    "pll": {
+        "wrong_target": (
             "Rows whose true label seems to be missing",
             "A label outside the candidates is likelier than not.",
-            "groups",
-            "suspicion",
-            0.5,
         ),
-        IssueKind(
-            "no_credible_object",
+        "no_credible_object": (
             "Rows without a credible candidate",
             "The candidates together have less than an even chance.",
-            "groups",
-            "doubt",
-            0.5,
         ),
-        IssueKind(
-            "droppable_candidate",
+        "droppable_candidate": (
             "Candidate labels that can be dropped",
             "The label has less than one chance in twenty.",
-            "objects",
-            "noise",
-            0.95,
         ),
-        IssueKind(
-            "never_chosen",
+        "never_chosen": (
             "Labels never chosen",
             "A candidate of some rows, but the best candidate of none.",
-            "never_chosen",
-            "noise",
-            0.0,
         ),
-    ),
-    "rs": (
-        IssueKind(
-            "wrong_target",
+    },
+    "rs": {
+        "wrong_target": (
             "Next clicks that look stray",
             "Neither the clicks before nor those after make this next click likelier than its "
             "popularity.",
-            "groups",
-            "suspicion",
-            0.5,
         ),
-        IssueKind(
-            "no_credible_object",
+        "no_credible_object": (
             "Next clicks that nothing led to",
             "The clicks before it do not make it likelier than its popularity; a new interest "
             "may begin here.",
-            "groups",
-            "doubt",
-            0.5,
         ),
-        IssueKind(
-            "stray_click",
+        "stray_click": (
             "Stray clicks",
             "The clicks around this one do not make it likelier than its popularity.",
-            "objects",
-            "noise",
-            0.5,
         ),
-        IssueKind(
-            "never_chosen",
+        "never_chosen": (
             "Items never chosen",
             "Clicked, but in no window the click that led to the next.",
-            "never_chosen",
-            "noise",
-            0.0,
         ),
-        IssueKind(
-            "suspicious_user",
+        "suspicious_user": (
             "Users that look like bots or repeat-clickers",
             "Far more clicks, clicks on one item or clicks within a minute than other users have.",
-            "users",
-            "excess",
-            0.0,
         ),
-    ),
+    },
+}
+"""And its title and meaning in each of them."""
+ISSUE_KINDS = {
+    setting: tuple(IssueKind(name, *told, *_RANKED[name]) for name, told in kinds.items())
+    for setting, kinds in _TOLD.items()
 }
 TABLES = ("groups", "objects", "never_chosen", "users")
 

@@ -58,28 +58,8 @@ def options(
 
 
 COMMANDS = (
-    demo,
-    embed,
-    fit,
-    predict,
-    heatmap,
-    select,
-    calibrate,
-    evaluate,
-    compare,
-    audit,
-    resolve,
-    review,
-    reproduce,
-    info,
-    methods,
-    export,
-    push,
-    pull,
-    recall,
-    serve,
-    replay,
-    doctor,
+    *(demo, embed, fit, predict, heatmap, select, calibrate, evaluate, compare, audit, resolve),
+    *(review, reproduce, info, methods, export, push, pull, recall, serve, replay, doctor),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -24,17 +24,8 @@ from groupnoise.training.saver import FitSaves
 from groupnoise.training.state import Moments
 
 DECIDED = (
-    "dim",
-    "shared",
-    "window_size",
-    "candidates",
-    "n_negatives",
-    "init",
-    "max_epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "encoder",
+    *("dim", "shared", "window_size", "candidates", "n_negatives", "init", "max_epochs"),
+    *("batch_size", "learning_rate", "weight_decay", "encoder"),
 )
 """Parameters that are decided on held-out clicks where they are "auto"."""
 ENCODERS = ("recurrence", "deep recurrence")

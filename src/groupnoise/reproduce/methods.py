@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
 
-_OURS = "groupnoise"
-_MIL = "groupnoise.bags.baselines"
-_PLL = "groupnoise.candidates.baselines"
-_RS = "groupnoise.clicks.baselines"
+_ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
 ABLATIONS = {
     "pairwise": {"selection": "all", "weighting_strength": 0.0},
     "matching": {"selection": "all", "weighting_strength": 1.0},
@@ -60,79 +57,80 @@ class MethodEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
-METHODS: tuple[MethodEntry, ...] = (
-    MethodEntry(
-        "max-matching", "mil", f"{_OURS}:MaxMatchingMILClassifier", "Wang et al., AAAI 2021"
+_TABLE: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "mil": (
+        ("max-matching", "MaxMatchingMILClassifier", "Wang et al., AAAI 2021"),
+        (
+            "max-matching-mipl",
+            "MaxMatchingMIPLClassifier",
+            "this package: several labels of a bag are candidates for one",
+        ),
+        ("instance-lr", "InstanceLRClassifier", "logistic regression on bag labels"),
+        ("milr", "MILRClassifier", "Ray & Craven, ICML 2005"),
+        ("mi-net", "MiNetClassifier", "Wang et al., PR 2018"),
+        ("gicf", "GICFClassifier", "Kotzias et al., KDD 2015"),
+        ("imil", "IMILClassifier", "Peng & Zhang, 2019 (a reconstruction)"),
+        ("attention-mil", "AttentionMILClassifier", "Ilse et al., ICML 2018"),
     ),
-    MethodEntry(
-        "max-matching-mipl",
-        "mil",
-        f"{_OURS}:MaxMatchingMIPLClassifier",
-        "this package: several labels of a bag are candidates for one",
+    "pll": (
+        ("max-matching", "MaxMatchingPartialLabelClassifier", "Wang et al., AAAI 2021"),
+        ("noisy-labels", "NoisyLabelClassifier", "this package: one label per row, some wrong"),
+        ("pl-knn", "PLKNNClassifier", "Huellermeier & Beringer, IDA 2006"),
+        ("pl-svm", "PLSVMClassifier", "Nguyen & Caruana, KDD 2008"),
+        ("clpl", "CLPLClassifier", "Cour et al., JMLR 2011"),
+        ("paloc", "PALOCClassifier", "Wu & Zhang, IJCAI 2018"),
+        ("cc", "CCClassifier", "Feng et al., NeurIPS 2020"),
+        ("proden", "PRODENClassifier", "Lv et al., ICML 2020"),
+        ("lws", "LWSClassifier", "Wen et al., ICML 2021"),
+        ("sure", "SUREClassifier", "Feng & An, AAAI 2019"),
+        ("soft-lr", "SoftLabelClassifier", "logistic regression on even soft labels"),
     ),
-    MethodEntry(
-        "instance-lr", "mil", f"{_MIL}:InstanceLRClassifier", "logistic regression on bag labels"
+    "rs": (
+        ("max-matching", "MaxMatchingRecommender", "Wang et al., AAAI 2021"),
+        ("popularity", "PopularityRecommender", "counts"),
+        ("cooccurrence", "CooccurrenceRecommender", "counts"),
+        ("item-cf", "ItemCFRecommender", "Sarwar et al., WWW 2001"),
+        (
+            "item-knn",
+            "ItemCFRecommender",
+            "the same, older clicks counting less as held-out clicks say",
+            {"decay": "auto"},
+        ),
+        ("ease", "EASERecommender", "Steck, WWW 2019"),
+        (
+            "ease-blocks",
+            "BlockEASERecommender",
+            "Steck, NeurIPS 2019: EASE block by block, for large catalogues",
+        ),
+        ("als", "ALSRecommender", "Hu et al., ICDM 2008"),
+        ("caser", "CaserRecommender", "Tang & Wang, WSDM 2018"),
+        ("attrec", "AttRecRecommender", "Zhang et al., AAAI 2019"),
+        ("neural-cf", "NeuralCFRecommender", "He et al., WWW 2017"),
+        ("sasrec", "SASRecRecommender", "Kang & McAuley, ICDM 2018"),
+        (
+            "sasrec-ce",
+            "SASRecRecommender",
+            "Klenitskiy & Vasilev, RecSys 2023: cross-entropy over the catalogue",
+            {"n_negatives": None},
+        ),
+        ("lrurec", "LRURecRecommender", "Yue et al., WSDM 2024"),
+        ("comirec", "ComiRecRecommender", "Cen et al., KDD 2020"),
     ),
-    MethodEntry("milr", "mil", f"{_MIL}:MILRClassifier", "Ray & Craven, ICML 2005"),
-    MethodEntry("mi-net", "mil", f"{_MIL}:MiNetClassifier", "Wang et al., PR 2018"),
-    MethodEntry("gicf", "mil", f"{_MIL}:GICFClassifier", "Kotzias et al., KDD 2015"),
-    MethodEntry("imil", "mil", f"{_MIL}:IMILClassifier", "Peng & Zhang, 2019 (a reconstruction)"),
-    MethodEntry("attention-mil", "mil", f"{_MIL}:AttentionMILClassifier", "Ilse et al., ICML 2018"),
-    MethodEntry(
-        "max-matching",
-        "pll",
-        f"{_OURS}:MaxMatchingPartialLabelClassifier",
-        "Wang et al., AAAI 2021",
-    ),
-    MethodEntry(
-        "noisy-labels",
-        "pll",
-        f"{_OURS}:NoisyLabelClassifier",
-        "this package: one label per row, some wrong",
-    ),
-    MethodEntry("pl-knn", "pll", f"{_PLL}:PLKNNClassifier", "Huellermeier & Beringer, IDA 2006"),
-    MethodEntry("pl-svm", "pll", f"{_PLL}:PLSVMClassifier", "Nguyen & Caruana, KDD 2008"),
-    MethodEntry("clpl", "pll", f"{_PLL}:CLPLClassifier", "Cour et al., JMLR 2011"),
-    MethodEntry("paloc", "pll", f"{_PLL}:PALOCClassifier", "Wu & Zhang, IJCAI 2018"),
-    MethodEntry("cc", "pll", f"{_PLL}:CCClassifier", "Feng et al., NeurIPS 2020"),
-    MethodEntry("proden", "pll", f"{_PLL}:PRODENClassifier", "Lv et al., ICML 2020"),
-    MethodEntry("lws", "pll", f"{_PLL}:LWSClassifier", "Wen et al., ICML 2021"),
-    MethodEntry("sure", "pll", f"{_PLL}:SUREClassifier", "Feng & An, AAAI 2019"),
-    MethodEntry(
-        "soft-lr", "pll", f"{_PLL}:SoftLabelClassifier", "logistic regression on even soft labels"
-    ),
-    MethodEntry("max-matching", "rs", f"{_OURS}:MaxMatchingRecommender", "Wang et al., AAAI 2021"),
-    MethodEntry("popularity", "rs", f"{_RS}:PopularityRecommender", "counts"),
-    MethodEntry("cooccurrence", "rs", f"{_RS}:CooccurrenceRecommender", "counts"),
-    MethodEntry("item-cf", "rs", f"{_RS}:ItemCFRecommender", "Sarwar et al., WWW 2001"),
-    MethodEntry(
-        "item-knn",
-        "rs",
-        f"{_RS}:ItemCFRecommender",
-        "the same, older clicks counting less as held-out clicks say",
-        {"decay": "auto"},
-    ),
-    MethodEntry("ease", "rs", f"{_RS}:EASERecommender", "Steck, WWW 2019"),
-    MethodEntry(
-        "ease-blocks",
-        "rs",
-        f"{_RS}:BlockEASERecommender",
-        "Steck, NeurIPS 2019: EASE block by block, for large catalogues",
-    ),
-    MethodEntry("als", "rs", f"{_RS}:ALSRecommender", "Hu et al., ICDM 2008"),
-    MethodEntry("caser", "rs", f"{_RS}:CaserRecommender", "Tang & Wang, WSDM 2018"),
-    MethodEntry("attrec", "rs", f"{_RS}:AttRecRecommender", "Zhang et al., AAAI 2019"),
-    MethodEntry("neural-cf", "rs", f"{_RS}:NeuralCFRecommender", "He et al., WWW 2017"),
-    MethodEntry("sasrec", "rs", f"{_RS}:SASRecRecommender", "Kang & McAuley, ICDM 2018"),
-    MethodEntry(
-        "sasrec-ce",
-        "rs",
-        f"{_RS}:SASRecRecommender",
-        "Klenitskiy & Vasilev, RecSys 2023: cross-entropy over the catalogue",
-        {"n_negatives": None},
-    ),
-    MethodEntry("lrurec", "rs", f"{_RS}:LRURecRecommender", "Yue et al., WSDM 2024"),
-    MethodEntry("comirec", "rs", f"{_RS}:ComiRecRecommender", "Cen et al., KDD 2020"),
+}
+"""Of each setting the methods: name, class, where it comes from, and what makes it what it is."""
+
+
+def _home(setting: str, kind: str) -> str:
+    """Return module and class of a method; ours stand in the package itself."""
+    if kind.startswith(("MaxMatching", "NoisyLabel")):
+        return f"groupnoise:{kind}"
+    return f"groupnoise.{_ROOMS[setting]}.baselines:{kind}"
+
+
+METHODS = tuple(
+    MethodEntry(name, setting, _home(setting, kind), *more)
+    for setting, methods in _TABLE.items()
+    for name, kind, *more in methods
 )
 
 

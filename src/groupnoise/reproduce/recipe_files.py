@@ -18,21 +18,8 @@ OUR_ROWS = ("paper", "ours")
 NO_RECIPE = "ours-no-recipe"
 """The row of a fit that decides everything itself; the key `no_recipe` asks for it."""
 TOP_KEYS = (
-    "setting",
-    "datasets",
-    "stand_ins",
-    "notes",
-    "protocol",
-    *OUR_ROWS,
-    "no_recipe",
-    "variant",
-    "baseline",
-    "reading",
-    "dataset",
-    "published",
-    "noise",
-    "pairs",
-    "examples",
+    *("setting", "datasets", "stand_ins", "notes", "protocol", *OUR_ROWS, "no_recipe", "variant"),
+    *("baseline", "reading", "dataset", "published", "noise", "pairs", "examples"),
 )
 PROTOCOL_KEYS = {
     "mil": ("fractions", "trials", "follow_test"),

@@ -42,11 +42,8 @@ _COUNTERS = {
     ),
     "groupnoise_lost_processes": ("Processes that ended unasked and were replaced.", ()),
 }
-_RECALLED = (
-    "groupnoise_history_items",
-    "groupnoise_unknown_items",
-    "groupnoise_popularity_answers",
-)
+_RECALLED = tuple(_COUNTERS)[:3]
+"""What every answer counts."""
 
 
 class JsonFormatter(logging.Formatter):
