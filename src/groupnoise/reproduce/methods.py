@@ -17,12 +17,12 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.setting import Setting
+from groupnoise.reproduce.provenance import ROOMS
 
 if TYPE_CHECKING:
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
 
-_ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
 ABLATIONS = {
     "pairwise": {"selection": "all", "weighting_strength": 0.0},
     "matching": {"selection": "all", "weighting_strength": 1.0},
@@ -124,7 +124,7 @@ def _home(setting: str, kind: str) -> str:
     """Return module and class of a method; ours stand in the package itself."""
     if kind.startswith(("MaxMatching", "NoisyLabel")):
         return f"groupnoise:{kind}"
-    return f"groupnoise.{_ROOMS[setting]}.baselines:{kind}"
+    return f"groupnoise.{ROOMS[setting]}.baselines:{kind}"
 
 
 METHODS = tuple(
