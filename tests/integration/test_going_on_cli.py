@@ -189,3 +189,18 @@ def test_another_log_than_that_of_before_is_refused_or_questioned(
     both.write_text(yesterday.read_text() + today.read_text().partition("\n")[2])
     assert "ends with the clicks of" in go_on(today, both)
     assert "ends with the clicks of" not in go_on(today, yesterday)
+
+
+def test_ids_that_lost_their_zeros_are_told_of(tmp_path: Path) -> None:
+    clicks = [
+        (f"u{user}", f"{(user + time) % 12:03d}", time) for user in range(20) for time in range(4)
+    ]
+    log = write_log(tmp_path / "log.csv", [*clicks, ("u0", "A", 9), ("u1", "A", 9)])
+    run("fit", log, "-o", tmp_path / "model", "--validation", 0, *QUICK)
+    bare = [(user, item.lstrip("0") or "0", time + 10) for user, item, time in clicks]
+    night = write_log(tmp_path / "night.csv", [*bare, ("u2", "A", 30)])
+    said = run("fit", night, "--from", tmp_path / "model", "-o", tmp_path / "next")
+    assert "such as '1', which the model calls '001', lost the zeros in front" in said
+    assert "items of their own" in said
+    told = run("predict", tmp_path / "model", night, "-o", tmp_path / "items.csv")
+    assert "lost the zeros in front" in told

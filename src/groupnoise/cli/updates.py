@@ -43,6 +43,7 @@ def go_on(
 
     from groupnoise.cli.sources import find_data, read_item_table
     from groupnoise.clicks.item_table import read_ids
+    from groupnoise.clicks.oddities import about_lost_zeros
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting
     from groupnoise.io.training_record import (
@@ -67,6 +68,8 @@ def go_on(
     found = read(data)
     fingerprint = found.setting.fingerprint(found.dataset)
     _warn_of_learned(found, fingerprint, model, before)
+    if lost := about_lost_zeros(found.dataset.item_ids, fitted.items_):
+        say_aside(f"warning: {lost}: these become items of their own.")
     held_out = found.setting.hold_out(found.dataset, validation, seed)
     new = found.setting.without(found.dataset, held_out) if len(held_out) else found.dataset
     earlier = None

@@ -22,6 +22,7 @@ MIN_PAIRS, IN_ORDER = 100, 0.95
 MIN_AGAIN, MIN_REPEATED, MIN_AT_ONCE = 10, 0.05, 0.01
 """So many clicks on what the user clicked just before are told of, and these shares of all clicks:
 of such ones, and of those at the same time."""
+ORDER_OF_IDS = "the items of each user stand in the order of their ids"
 SCALES = {1.0: 1.0, 5.0: 3.0, 10.0: 5.0}
 """From which rating on a row speaks for its item, by the best rating of a scale."""
 
@@ -81,10 +82,9 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
     is_untimed = clicks.timestamps is None and len(steps) >= MIN_PAIRS
     if is_untimed and (_in_order(steps) or _in_order(_numbered_steps(clicks)[is_next])):
         yield (
-            "the items of each user stand in the order of their ids, which is hardly the order of "
-            "the clicks: that order would be learned, and figures of last clicks be far too good; "
-            "name a column of times (--time), or shuffle the rows of the file where clicks have no "
-            "order"
+            f"{ORDER_OF_IDS}, which is hardly the order of the clicks: that order would be "
+            "learned, and figures of last clicks be far too good; name a column of times (`time`, "
+            "--time), or shuffle the rows where clicks have no order"
         )
 
 
@@ -116,4 +116,28 @@ def about_foreign_items(asked: NDArray[Any], known: NDArray[Any]) -> str:
     return (
         f"the model knows none of the {counted(len(asked), 'items')} of these clicks, such as "
         f"{asked[0].item()!r}; its own are such as {known[0].item()!r}."
+    )
+
+
+def about_lost_zeros(asked: NDArray[Any], known: NDArray[Any]) -> str | None:
+    """Say that items of a log are strange to a model for want of zeros in front; None if not so.
+
+    `asked`: the items of the log. `known`: those of the model.
+
+    >>> about_lost_zeros(np.array([7, 8]), np.array(["007", "8"]))
+    "1 of 2 items, such as '7', which the model calls '007', lost the zeros in front; keep ids as \
+text where the log is made (dtype=str in pandas)"
+    """
+    if known.dtype.kind != "U":
+        return None
+    written = asked.astype(np.str_)
+    spelt = {each.lstrip("0"): each for each in known.tolist() if each.startswith("0")}
+    strange = written[~np.isin(written, known)].tolist()
+    bare = [each for each in strange if each[:1] != "0" and each in spelt]
+    if not bare:
+        return None
+    return (
+        f"{len(bare)} of {counted(len(asked), 'items')}, such as {bare[0]!r}, which the model "
+        f"calls {spelt[bare[0]]!r}, lost the zeros in front; keep ids as text where the log is "
+        "made (dtype=str in pandas)"
     )

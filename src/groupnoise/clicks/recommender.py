@@ -23,7 +23,7 @@ from groupnoise.clicks.catalogue import (
     histories_of,
     top_k,
 )
-from groupnoise.clicks.oddities import about_foreign_items
+from groupnoise.clicks.oddities import ORDER_OF_IDS, about_foreign_items, about_lost_zeros
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
@@ -136,7 +136,8 @@ class Recommender(BaseEstimator):
             the user and of the item as the log calls them, `rank` from 1, `score`, and `source`:
             "history", or "popularity" where no item of a history is known and the score is a count
             of clicks. Users come in the order of their first rows, and places that cannot be filled
-            have no row. A log of which no item is known is warned of.
+            have no row. A log of which no item is known is warned of,
+            and so is one whose ids lost the zeros before them.
         """
         check_is_fitted(self)
         check_count("top", top)
@@ -155,6 +156,8 @@ class Recommender(BaseEstimator):
         if not len(indexed.items):
             about = about_foreign_items(log.item_ids, self.items_)
             warnings.warn(f"answered by popularity: {about}", UserWarning, stacklevel=2)
+        elif lost := about_lost_zeros(log.item_ids, self.items_):
+            warnings.warn(f"unknown items: {lost}.", UserWarning, stacklevel=2)
         return self._as_frame(histories, log, best, values, indexed.sources)
 
     def _as_frame(
@@ -321,6 +324,10 @@ class Recommender(BaseEstimator):
                 )
             return catalogue, histories
         rows = histories_of(histories)
+        if isinstance(rows, ClickDataset) and rows is not histories:  # a frame was read just now
+            for said in rows.notes.get("guesses", ()):
+                if ORDER_OF_IDS in said:
+                    warnings.warn(f"{said}.", UserWarning, stacklevel=4)
         if isinstance(rows, ClickDataset) and item_ids is None:
             return self._read_training(rows.histories, rows.item_ids)
         catalogue = Catalogue.of_histories(rows) if item_ids is None else Catalogue(item_ids)

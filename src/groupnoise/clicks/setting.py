@@ -17,7 +17,7 @@ from groupnoise.clicks.filters import keep_clicks
 from groupnoise.clicks.history_split import split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
-from groupnoise.clicks.oddities import about_foreign_items, oddities_of
+from groupnoise.clicks.oddities import about_foreign_items, about_lost_zeros, oddities_of
 from groupnoise.clicks.splits import MIN_PROTOCOL_CLICKS
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.groups import Groups
@@ -157,6 +157,8 @@ class ClickSetting(Setting[ClickDataset]):
             "source": indexed.sources[users].tolist(),
         }
         notes = _about_unknown_clicks(indexed)
+        if lost := about_lost_zeros(dataset.item_ids, fitted.items_):
+            notes += (lost,)
         if n_unanswered := int((~is_there.any(axis=1)).sum()):
             notes += (
                 f"{counted(n_unanswered, 'histories')} got no item: every item was seen; "

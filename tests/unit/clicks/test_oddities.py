@@ -2,8 +2,10 @@
 
 import numpy as np
 import polars as pl
+import pytest
 
 from groupnoise.clicks import read_clicks
+from groupnoise.clicks.baselines import ItemCFRecommender
 from groupnoise.io.description import describe
 
 
@@ -42,6 +44,17 @@ def test_ids_with_numbers_in_them_may_stand_in_the_order_of_the_numbers():
     assert "in the order of their ids" in said_of(by_number.reverse())
     mixed = log().with_columns(item="i" + pl.col("item").cast(pl.String))
     assert "in the order of their ids" not in said_of(mixed)
+
+
+def test_frames_are_warned_of_in_python():
+    model = ItemCFRecommender()
+    with pytest.warns(UserWarning, match="in the order of their ids"):
+        model.fit(log(sort=True))
+    padded = log().with_columns(item=pl.format("00{}", "item"), time=pl.int_range(400))
+    model.fit(padded)
+    bare = padded.with_columns(item=pl.Series(["0", "7"] * 200))
+    with pytest.warns(UserWarning, match="1 of 3 items, such as '7', which the model calls '007'"):
+        model.recommend(pl.concat([padded, bare]).tail(401))
 
 
 def test_what_rows_say_of_themselves_is_told_as_its_cells_are():
