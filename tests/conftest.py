@@ -63,6 +63,17 @@ def browser():
         opened.close()
 
 
+@pytest.fixture(scope="module")
+def small_forests():
+    """Few trees in forests, where how well they answer is not what is tested."""
+    from groupnoise.candidates import trees
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "N_TREES", 12)
+        patch.setattr(trees, "N_TRIED", 10)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_directory() -> Path:
     """The directory of real data sets, or a skip that says what to set."""

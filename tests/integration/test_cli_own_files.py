@@ -168,7 +168,8 @@ def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(command,
 def test_rows_without_candidates_and_bags_without_labels_are_predicted(command, tmp_path):
     rows = candidate_rows(n_rows=60)
     write_candidates(tmp_path / "rows.csv", rows)
-    command("fit", "rows.csv", "--setting", "pll", "-o", "rows", "-q", "-p", "max_epochs=2")
+    linear = ["-p", "max_epochs=2", "-p", "encoder=linear"]
+    command("fit", "rows.csv", "--setting", "pll", "-o", "rows", "-q", *linear)
     command("predict", "rows", "rows.csv", "--setting", "pll", "-o", "labelled.csv")
     write_csv(tmp_path / "new.csv", COLUMNS, [features for features, _, _ in rows])
     command("predict", "rows", "new.csv", "--setting", "pll", "-o", "unlabelled.csv")

@@ -36,7 +36,7 @@ PYTHON_BLOCKS = [
     [(page, block) for page, _, block in PYTHON_BLOCKS],
     ids=[f"{page}-{number}" for page, number, _ in PYTHON_BLOCKS],
 )
-def test_python_shown_in_the_docs_runs(page, block, tmp_path, monkeypatch):
+def test_python_shown_in_the_docs_runs(page, block, small_forests, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(block, page, "exec"), {"__name__": "docs"})
 

@@ -11,14 +11,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_forests():
+def _small_forests(small_forests):
     """What a journey meets does not depend on how many trees answer."""
-    from groupnoise.candidates import trees
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "N_TREES", 12)
-        patch.setattr(trees, "N_TRIED", 10)
-        yield
 
 
 @pytest.fixture(scope="session")
