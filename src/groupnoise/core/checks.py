@@ -101,6 +101,21 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
         )
 
 
+def _no_numbers(values: Any) -> str:
+    """Say which columns of a pandas frame hold no numbers, and what to do about them."""
+    if not hasattr(values, "columns") or not hasattr(values, "dtypes"):
+        return ""
+    kinds = zip(values.columns, values.dtypes, strict=True)
+    found = [str(name) for name, kind in kinds if getattr(kind, "kind", "O") not in "fiubc"]
+    if not found:
+        return ""
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return (
+        f"{', '.join(map(repr, found[:3]))}{more} are not: leave them out, or make numbers of "
+        "categories, such as with pandas.get_dummies"
+    )
+
+
 def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
     """Return `values` as a finite float matrix, one row per object."""
     if hasattr(values, "tocsr"):
@@ -112,7 +127,8 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
     except (TypeError, ValueError) as error:
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(
-            f"{name} must be numeric with rows of one width, one row per object; {error}."
+            f"{name} must be numeric with rows of one width, one row per object; "
+            f"{_no_numbers(values) or error}."
         ) from None
     if matrix.dtype.kind == "c":
         raise DataError(f"Complex data not supported; {name} must hold real numbers.")

@@ -15,7 +15,7 @@ from groupnoise.core.misspelt_labels import warn_of_slips
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 _COLLECTIONS = (set, frozenset, list, tuple, np.ndarray)
-JOINED_BY = (",", ";", "|")
+JOINED_BY = (",", ";", "|", "/", " or ", " oder ", " ou ")
 """What joins labels in one text, in files and by mistake in Python."""
 UNKNOWN = -1
 """The column of a label that nobody knows."""
@@ -183,20 +183,20 @@ def _label_array(
 ) -> NDArray[Any]:
     """Return labels as an array of one kind: strings, or numbers that are whole."""
     if isinstance(labels, list):
-        n_strings = sum(isinstance(label, str) for label in labels)
-        if 0 < n_strings < len(labels):
-            raise DataError(
-                f"{name} mixes strings and other labels; use strings only or numbers only."
-            )
+        are_strings = [isinstance(label, str) for label in labels]
+        if any(are_strings) and not all(are_strings):
+            first = are_strings.index(False)
+            if str(labels[first]) in ("nan", "None", "<NA>", "NaT"):
+                raise DataError(f"{name} has no label in row {row_of_label[first]}; drop this row.")
+            raise DataError(f"{name} mixes strings and others; use strings or numbers only.")
     try:
         array = np.asarray(labels)
         if array.dtype.kind == "U":
             return array
         numeric = array if array.dtype.kind in "biuf" else array.astype(np.float64)
+        (_,) = numeric.shape
     except (TypeError, ValueError):
         raise DataError(f"{name} must hold strings or whole numbers as labels.") from None
-    if numeric.ndim != 1:
-        raise DataError(f"{name} must hold strings or whole numbers as labels.")
     if numeric.dtype.kind == "f":
         missing = np.flatnonzero(~np.isfinite(numeric))
         if len(missing):

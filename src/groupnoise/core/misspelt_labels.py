@@ -104,7 +104,7 @@ def warn_of_slips(indicator: BoolArray, classes: NDArray[Any], name: str) -> Non
     """Warn of labels in Python that are probably misspelt, and would be classes of their own."""
     if classes.dtype.kind == "U":
         for sentence in slips_in_words(classes.tolist(), indicator, lambda row: f"row {row}"):
-            warnings.warn(f"{name} holds {sentence}.", UserWarning, stacklevel=3)
+            warnings.warn(f"{name}: {sentence}.", UserWarning, stacklevel=3)
 
 
 def is_one_slip(name: str, other: str) -> bool:

@@ -1,6 +1,7 @@
 """Checks: what passes, and the one sentence for what does not."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from groupnoise.core.checks import (
@@ -118,3 +119,9 @@ def test_a_missing_package_names_the_extra_that_brings_it():
 def test_errors_belong_to_the_family_and_to_a_builtin(error, builtin):
     assert issubclass(error, GroupNoiseError)
     assert issubclass(error, builtin)
+
+
+def test_columns_of_a_frame_that_are_no_numbers_are_named():
+    frame = pd.DataFrame({"size": [1, 2], "colour": ["red", "blue"], "when": ["a", "b"]})
+    with pytest.raises(DataError, match="'colour', 'when' are not: leave them out, or make"):
+        check_features("X", frame)
