@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 import groupnoise
 from processes import modules_after, run_python
 
@@ -103,8 +101,9 @@ def is_for_types_alone(node: ast.AST) -> bool:
 def walk(node: ast.AST, file: str, at_load: bool = True) -> list[Import]:
     found = [Import(file, module, at_load) for module in modules_of(node)]
     later = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Constant))
+    inside = at_load and not later and not is_for_types_alone(node)
     for child in ast.iter_child_nodes(node):
-        found += walk(child, file, at_load and not later and not is_for_types_alone(node))
+        found += walk(child, file, inside)
     return found
 
 
@@ -187,9 +186,8 @@ def test_every_module_of_recall_loads_without_torch():
     assert not modules_after(statement) & {"torch", "sklearn"}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_torch_loads_only_when_it_is_needed():
+    statements = [
         "import groupnoise",
         "from groupnoise import Groups; Groups.from_lists([[1]])",
         "from groupnoise.io import load_dataset",
@@ -198,20 +196,24 @@ def test_every_module_of_recall_loads_without_torch():
         "import groupnoise.bags, groupnoise.candidates, groupnoise.decisions",
         "import groupnoise.cli",
         "from groupnoise.cli.methods import methods; methods('rs', as_json=True)",
-    ],
-)
-def test_torch_loads_only_when_it_is_needed(statement):
-    assert "torch" not in modules_after(statement)
+    ]
+    # One process for all; the first that loads it is named.
+    watched = (f"{each}\nassert 'torch' not in sys.modules, {each!r}" for each in statements)
+    assert "torch" not in modules_after("\n".join(watched))
 
 
-@pytest.mark.parametrize("words", ["-p max_epoch=3", "--workers 2 -p max_epoch=3", "--method no"])
-def test_a_misspelt_word_of_fit_is_refused_before_torch_is_loaded(words, tmp_path):
-    argv = ["groupnoise", "fit", "missing.csv", "-o", str(tmp_path / "model"), *words.split()]
+def test_a_misspelt_word_of_fit_is_refused_before_torch_is_loaded(tmp_path):
+    given = ["-p max_epoch=3", "--workers 2 -p max_epoch=3", "--method no"]
+    start = ["groupnoise", "fit", "missing.csv", "-o", str(tmp_path / "model")]
     loaded = modules_after(
-        f"sys.argv = {argv!r}\nfrom groupnoise.cli import main\n"
-        "try:\n    main()\nexcept SystemExit as left:\n    assert left.code == 2"
+        "from groupnoise.cli import main\n"
+        f"for words in {given!r}:\n"
+        f"    sys.argv = [*{start!r}, *words.split()]\n"
+        "    try:\n        main()\n    except SystemExit as left:\n        assert left.code == 2\n"
+        "    else:\n        raise AssertionError(words)\n"
+        "    assert 'groupnoise.reproduce.methods' in sys.modules\n"
+        "    assert not sys.modules.keys() & {'torch', 'sklearn', 'polars'}, words"
     )
-    assert "groupnoise.reproduce.methods" in loaded
     assert not loaded & {"torch", "sklearn", "polars"}
 
 
@@ -220,5 +222,5 @@ def test_the_package_imports_in_under_three_tenths_of_a_second():
         "import time; start = time.perf_counter(); import groupnoise;"
         "print(time.perf_counter() - start)"
     )
-    # The best of three: other work on the machine is not the package's.
-    assert min(float(run_python(code).stdout) for _ in range(3)) < 0.3
+    # One of three: other work on the machine is not the package's.
+    assert any(float(run_python(code).stdout) < 0.3 for _ in range(3))
