@@ -73,20 +73,8 @@ def read_bag_folder(
     known: KnownLabels,
     form: Mapping[str, Any] | None = None,
 ) -> BagDataset:
-    """Read bags that lie in a file each.
+    """Read bags that lie in a file each, in the order of their ids; parameters as in `read_bags`.
 
-    Result: bags in the order of their ids, with coordinates where the files have them.
-    `source`: a folder, or one .h5 file with a group per bag.
-    `labels`: the table of labels; by default `labels.csv` in the folder, or a torchmil folder's
-        own.
-    `group`, `label`, `patient`, `split`: columns of that table, as `read_label_table` takes them.
-    `features`: the array of features in each file, or their columns in tables.
-    `label_separator`: what joins labels in a cell.
-    `name`: what to call the set; by default the name of the folder.
-    `report`: told of each guess.
-    `feature_names`: columns that a model learned from.
-    `labels_needed`: False for bags to be answered about.
-    `known`: what a model knows of labels.
     `form`: of the tables, as `read_table` takes it; of the table of labels the encoding alone.
     """
     path = Path(source)

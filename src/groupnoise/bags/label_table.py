@@ -53,19 +53,10 @@ def read_label_table(
     known: KnownLabels,
     encoding: str | None = None,
 ) -> BagLabels:
-    """Read the labels of bags from a table with one row per bag.
+    """Read the labels of bags from a table with one row per bag, in the order of `bag_ids`.
 
-    Result: one entry per bag, in the order of `bag_ids`.
-    `bag_ids`: the bags there are files of.
-    `folder`: where they lie, for errors.
-    `group`: the column of bag ids; by default the one that names most of the files.
-    `label`: the column of labels, or one 0/1 column per class.
-    `patient`, `split`: the columns that say whom a bag comes from and on which side of a split it
-        is.
-    `label_separator`: what joins several labels in a cell; guessed.
-    `report`: told of each guess.
-    `known`: what a model knows of labels.
-    `encoding`: of a table that is not UTF-8.
+    `group`: the column of bag ids; by default the one that names most of the files. `patient`,
+    `split`: those that say whom a bag comes from and on which side of a split it is.
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")

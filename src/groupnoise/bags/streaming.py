@@ -159,12 +159,9 @@ def bags_on_disk(
 ) -> BagDataset:
     """Write bags to a folder, or open what an earlier call made of the same files.
 
-    Result: its bags are read from disk whatever their size. `source`: a file or a folder, as
-    :func:`groupnoise.bags.read_bags` takes it; a data folder is opened where it lies. `folder`:
-    where the bags go; it appears whole or not at all. `wait`: leave the work to another process and
-    wait until it is done. `options`: columns and the form of the source, passed to
-    :func:`groupnoise.bags.read_bags`. Raises DataError if the folder holds anything else, or the
-    source changed since.
+    They are read from disk whatever their size; a data folder is opened where it lies. `wait`:
+    leave the work to another process and wait until it is done. `options`: passed to
+    :func:`groupnoise.bags.read_bags`.
     """
     place = Path(folder)
     if is_data_folder(source):

@@ -42,7 +42,6 @@ from groupnoise.training.parameters import PAPER_TRAINING, FeatureParameters
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
 EVALUATION_BATCH = 1024
 
 PAPER: dict[str, Any] = {

@@ -79,13 +79,8 @@ def fit_kernel(
 
     Result: mean squared error of each turn.
     `encoder`: with as many landmarks as :func:`count_landmarks` says.
-    `rows` (n_rows, n_features): scaled features.
-    `candidates` (n_rows, n_classes): the candidate labels.
     `scale`: width of the kernel in units of the mean distance between rows.
-    `ridge`: strength of the penalty.
     `trust` (n_rows, n_classes): trust in each candidate; alike by default.
-    `row_weights`: how much each row counts; alike by default.
-    `generator`: draws the landmarks and the halves.
     """
     rows = rows.astype(np.float64)
     n_rows, n_landmarks = len(rows), len(encoder.landmarks)

@@ -111,12 +111,8 @@ def grow_trees(
     responsibilities of its candidates are; the two take turns.
 
     Result: the forest, and the mean squared error of each turn on rows that trees did not see.
-    `rows` (n_rows, n_features): features.
-    `candidates` (n_rows, n_classes): the candidate labels.
     `extra`: whether thresholds are drawn instead of sought.
     `trust` (n_rows, n_classes): trust in each candidate; alike by default.
-    `row_weights`: how much each row counts; alike by default.
-    `generator`: draws rows and features of each tree.
     """
     trust = candidates.astype(np.float64) if trust is None else np.where(candidates, trust, 0.0)
     weights = np.ones(len(rows)) if row_weights is None else np.maximum(row_weights, 1e-6)

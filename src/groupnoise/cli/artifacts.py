@@ -18,7 +18,6 @@ from groupnoise.exceptions import DataError
 if TYPE_CHECKING:
     from groupnoise.recall.registry import Version
 
-
 versions_app = typer.Typer(
     help="Versions of a registry: list, promote, rollback and prune.", no_args_is_help=True
 )

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from groupnoise.io.description import Description
     from groupnoise.io.registry import DatasetEntry
 
-
 data_app = typer.Typer(help="Data sets: list, describe, path, fetch, check and convert.")
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from groupnoise.io.setting import Evaluation
     from groupnoise.io.training_record import TrainingRecord
 
-
 PARTS = ("held-out", "all")
 DEFAULT_AT = "10"
 OF_SCORED = (

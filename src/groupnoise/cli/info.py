@@ -17,7 +17,6 @@ from groupnoise.core.words import counted
 if TYPE_CHECKING:
     from groupnoise.io.training_record import TrainingRecord
 
-
 EXTRAS = {
     "data": ("pyarrow",),
     "recall": ("faiss",),
@@ -34,7 +33,6 @@ EXTRAS = {
     "ray": ("ray",),
 }
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
-
 
 MAX_MEMBERS = 5
 MAX_CLASSES = 12

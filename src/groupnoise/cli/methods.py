@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from groupnoise.clicks.recall_metrics import Interval
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
-
 NAMES_A_LABEL = ("background_label", "negative_label")
 """Parameters whose value is a label of the data, which is text whatever it looks like."""
 NOT_BY_PARAM = {

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from groupnoise.core.arrays import ProgressCallback
 
-
 SETTINGS = ("mil", "pll", "rs")
 """What `--setting` takes; `groupnoise.io.setting` has what they do."""
 PANEL = "How DATA is read"
@@ -52,7 +51,6 @@ Token = Annotated[
 
 say_aside = functools.partial(typer.echo, err=True)
 """Says what was guessed, beside the answers: on the error stream."""
-
 
 Parameter = Callable[[str, bool], Any]
 """Makes what typer reads of a parameter, from its name and whether it is False if not typed."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from groupnoise.training.checkpoints import Checkpoints
     from groupnoise.training.workers import Workers
 
-
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 LAUNCHERS = ("torchrun", "ray")
 MIN_GROUPS_EACH = 1024

@@ -120,9 +120,6 @@ def placed_by_features(
 
     Returns `features`; `vectors`: of all items.
     `catalogue`: all items; those beyond the trained vectors are new.
-    `rows`: described items, all of them in the catalogue.
-    `vectors`: trained, of the first items of the catalogue.
-    `clicks`: how often each item of the catalogue was clicked.
     `strength`: clicks that features count for beside an item's own.
     `ask`: maps positions of held-out items to what came before clicks on them.
     `stand`: judges how far back items without a click are to stand.

@@ -117,27 +117,20 @@ def _leading(
 
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
 
-
 RATES = (0.05, 0.0, 0.3)
 
-
 RANKS = (USUAL_RANK, RANK)
-
 
 LINEAR_WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 """In units that give linear and learned scores the same standard deviation."""
 
-
 MIN_SPREAD = 1e-12
-
 
 MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
 
-
 MAX_LINEAR_HISTORY = 1000
 """Clicks over which linear evidence is added; it needs no weight to be learned for each."""
-
 
 Linear = Mapping[str, Sequence[float]]
 """For "together" and "following": (weight, ridge, rate) of the linear evidence that is added, and

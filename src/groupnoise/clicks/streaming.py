@@ -236,11 +236,8 @@ def clicks_on_disk(
 ) -> ClickDataset:
     """Convert a click log, or open what an earlier call made of the same files.
 
-    Result: the histories, memory mapped from `folder`. `source`, `folder`, `rows_at_once`,
-    `report`, `progress`: as in `convert_clicks`; interrupted work is gone on with. `wait`: leave
-    the work to another process and wait until it is done. `options`: columns and the form of the
-    log, passed to `convert_clicks`. Raises DataError if the folder holds anything else, or the log
-    changed since.
+    Interrupted work is gone on with. `wait`: leave the work to another process and wait until it
+    is done. `options`: columns and the form of the log, passed to `convert_clicks`.
     """
     folder, files = Path(folder), find_source(source, format=options.get("format"))
     wanted: dict[str, Any] = {"files": [list(files.size_of(path)) for path in files.paths]}

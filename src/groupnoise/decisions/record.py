@@ -15,7 +15,6 @@ from groupnoise.exceptions import ModelFileError
 if TYPE_CHECKING:
     from rich.console import Group
 
-
 MIN_TOLD = 0.01
 """Weight from which on a member is named."""
 MIN_ROWS = 4

@@ -55,9 +55,6 @@ def pick_column(
 
     `part`: a key of `USUAL_NAMES`.
     `given`: the name the user gave; refused if there is no such column.
-    `columns`: the columns there are.
-    `origin`: what the table is called in errors.
-    `report`: told of a guess.
     `taken`: columns that already play another part.
     """
     if given is not None:

@@ -28,7 +28,6 @@ from groupnoise.io.files import (
 if TYPE_CHECKING:
     from torch import nn
 
-
 FORMAT_VERSION = 1
 STAGED = "weights.partial"
 WEIGHTS_PATTERN = "weights-*.safetensors"

@@ -20,7 +20,6 @@ from groupnoise.io.model_files import read_model_manifest
 if TYPE_CHECKING:
     from groupnoise.io.setting import Setting
 
-
 KEY = "training_data"
 CALIBRATED = "calibration_data"
 MAX_FINGERPRINTS = 20_000

@@ -34,7 +34,6 @@ MAX_LISTED = 1 << 20
 MAX_DENIED = 1000
 """Denied items from which on the others are named instead."""
 
-
 LikenessOf = Callable[[IntArray], FloatArray]
 """Maps positions of items, (n,), to how alike each two are, (n, n)."""
 MAX_LIKENESS = 0.5

@@ -42,7 +42,6 @@ LEFT_OUT = {
 }
 """Methods for other questions, ablations and variants: compared only when they are named."""
 
-
 NOT_RUN = "not run: the budget was spent"
 Fit = Callable[[MethodEntry], Evaluation]
 """Fits a method on what one split leaves, and measures it."""

@@ -22,7 +22,6 @@ from groupnoise.reproduce.provenance import ROOMS
 if TYPE_CHECKING:
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
-
 ABLATIONS = {
     "pairwise": {"selection": "all", "weighting_strength": 0.0},
     "matching": {"selection": "all", "weighting_strength": 1.0},
@@ -132,7 +131,6 @@ METHODS = tuple(
     for setting, methods in _TABLE.items()
     for name, kind, *more in methods
 )
-
 
 METHODS += tuple(
     MethodEntry(name, entry.setting, entry.home, "Wang et al., AAAI 2021: an ablation", fixed)

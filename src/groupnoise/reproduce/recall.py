@@ -172,8 +172,6 @@ def run_recall(
     `seeds`: one fit each; methods that draw nothing, on logs that are not simulated, take the
         first.
     `protocols`: how logs are divided; a log without times is left out of time splits.
-    `quick`: small simulated logs.
-    `log`: JSON lines of finished trials, read before and appended to.
     """
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], RecallTrial]] = {}

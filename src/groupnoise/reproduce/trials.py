@@ -70,11 +70,8 @@ def fit_watched(
     """Fit an estimator, watching the validation part where it can.
 
     The estimator itself keeps the best epoch by the main criterion; copies are made at the best
-    epochs by the others, so that one fit serves all of them.
-
-    `judge`: scores the estimator after every epoch. `estimator`: what is fitted, in place.
-    `inputs`, `targets`: handed to its `fit`. `follow`: called with the estimator after every epoch,
-    its value taken down. `more`: handed to `fit` as far as it knows them.
+    epochs by the others, so that one fit serves all of them. `follow`: called with the estimator
+    after every epoch, its value taken down. `more`: handed to `fit` as far as it knows them.
     """
     watched = Watched()
     main, *others = judge.criteria

@@ -33,7 +33,6 @@ from groupnoise.io.model_files import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
 UNSCALED = "none"
 
 

@@ -22,7 +22,6 @@ Entry = tuple[int, str, Said, float | None]
 Vote = tuple[str, str, Said, float | None]
 """Question, annotator, what was said, confidence."""
 
-
 Export = tuple[pl.DataFrame, list[Entry], str]
 """Rows, votes on them, and the tool."""
 SEPARATORS = ("|", ";")

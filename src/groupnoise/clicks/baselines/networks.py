@@ -36,7 +36,6 @@ from groupnoise.training.optimizer import Adam
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
 _VALIDATION_NEGATIVES = 100
 
 

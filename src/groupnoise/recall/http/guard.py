@@ -62,7 +62,6 @@ _JSON_HEADERS = [
 RawHeaders = dict[bytes, bytes]
 """Headers as they came, by their names in lower case."""
 
-
 Direct = Callable[[bytes, str, bool], Awaitable[tuple[bytes, str]]]
 """Maps a body, its content type and whether several clients ask to an answer in JSON and the
 version that gave it."""

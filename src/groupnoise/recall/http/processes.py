@@ -27,7 +27,6 @@ from groupnoise.recall.registry import promotion_stamp
 if TYPE_CHECKING:
     from groupnoise.recall.http.service import RecallService
 
-
 Message = dict[str, Any]
 
 MAX_LINE = 1 << 26

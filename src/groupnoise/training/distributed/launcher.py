@@ -38,7 +38,6 @@ REFUSED = 2
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Names the file that a worker leaves the reason of its failure in."""
 
-
 TIMEOUT = timedelta(minutes=30)
 """How long a worker waits for the others: the first one validates and saves alone."""
 
