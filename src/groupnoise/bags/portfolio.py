@@ -33,8 +33,8 @@ EPOCHS = {"identity": 120, "mlp": 100}
 DROPOUTS = {"identity": 0.0, "mlp": 0.5}
 CLASS_DROPOUT = 0.2
 HIDDEN_PER_CLASS = 6
-MIN_HIDDEN, MAX_HIDDEN = 32, 128
-"""Hidden units: as many per class as tell it from others, within bounds."""
+MIN_HIDDEN, MAX_HIDDEN = 64, 128
+"""Hidden units of several classes: as many per class as tell it from others, within bounds."""
 
 
 def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _settings(
         likelihood=likelihood,
         scaling=scaling,
         encoder=encoder,
-        hidden=hidden if encoder == "mlp" else MIN_HIDDEN,
+        hidden=MemberSettings.hidden if one or encoder != "mlp" else hidden,
         background=background,
         weight_decay=decays[0],
         learning_rate=RATES[encoder],

@@ -175,7 +175,7 @@ def test_a_class_of_a_single_bag_does_not_keep_the_others_from_being_compared():
     assert set(model.predict_bags(bags[:2])) <= {"a", "b", "c"}
 
 
-@pytest.mark.parametrize(("n_classes", "hidden"), [(1, 32), (5, 32), (13, 78), (30, 128)])
+@pytest.mark.parametrize(("n_classes", "hidden"), [(1, 32), (5, 64), (13, 78), (30, 128)])
 def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     labels = np.arange(60)[:, None] % n_classes == np.arange(n_classes)
     problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
