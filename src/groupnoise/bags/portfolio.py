@@ -25,6 +25,8 @@ MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
 LINEAR_DECAYS = (0.1, 0.01, 1.0)
 """Of linear members of one positive class; the strongest is for few bags that tell little."""
+OF_INHERITED = 0.1
+"""Times these decays for "inherited", to which each of some ten instances of a bag tells a label."""
 DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
 CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.01, 0.001)}
 """Weight decays, the first one tried first: of one positive class, and of several classes."""
@@ -104,7 +106,7 @@ def bag_options(
             for each in (*scalings, *regions)
             for likelihood in ("noisy_or", "soft_max", "inherited")
         ]
-        found = [replace(each, weight_decay=decay) for decay in LINEAR_DECAYS for each in linear]
+        found = [_held_back(each, decay) for decay in LINEAR_DECAYS for each in linear]
         for scaling in of_networks:
             for likelihood in ("noisy_or", "max", "mixture", "soft_max"):
                 found.append(_settings(problem, likelihood, scaling, "mlp"))
@@ -164,6 +166,11 @@ def _settings(
         max_epochs=EPOCHS[encoder],
         dropout=dropout if one or not dropout else CLASS_DROPOUT,
     )
+
+
+def _held_back(settings: MemberSettings, decay: float) -> MemberSettings:
+    weaker = OF_INHERITED if settings.likelihood == "inherited" else 1.0
+    return replace(settings, weight_decay=decay * weaker)
 
 
 def as_option(settings: MemberSettings) -> Option:

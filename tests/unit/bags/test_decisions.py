@@ -184,6 +184,17 @@ def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     assert wide == {hidden}
 
 
+def test_labels_that_instances_inherit_are_held_back_by_the_number_of_instances():
+    labels = np.arange(60)[:, None] % 2 == 1
+    problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
+    options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
+    decays = {
+        kind: {each.parameters["weight_decay"] for each in options if each.name.startswith(kind)}
+        for kind in ("noisy_or, identity", "inherited, identity")
+    }
+    assert decays["inherited, identity"] == {0.1 * each for each in decays["noisy_or, identity"]}
+
+
 def test_categories_beside_numbers_are_cut_to_pieces_however_many_zeros_they_are():
     generator = np.random.default_rng(0)
     prices = generator.normal(4000.0, 1000.0, size=(240, 2))
