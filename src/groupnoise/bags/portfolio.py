@@ -26,7 +26,7 @@ MAX_PIECED, MAX_PIECES = 40, 400
 LINEAR_DECAYS = (0.1, 0.01, 1.0)
 """Of linear members of one positive class; the strongest is for few bags that tell little."""
 OF_INHERITED = 0.1
-"""Times these decays for "inherited", to which each of some ten instances of a bag tells a label."""
+"""Times these decays for "inherited", to which every instance of a bag tells a label."""
 DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
 CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.01, 0.001)}
 """Weight decays, the first one tried first: of one positive class, and of several classes."""
