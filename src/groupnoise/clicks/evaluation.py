@@ -21,6 +21,8 @@ from groupnoise.io.setting import Evaluation
 
 N_NEGATIVES = 100
 """What `rank_targets` draws for each row under "sampled"."""
+BEHIND = "behind what is popular"
+"""Begins what is said of a model, where the other notes are about the data."""
 
 
 def evaluate_histories(
@@ -87,6 +89,7 @@ def evaluate_queries(
     else:
         popular = {f"full {name}@{k}": 0.0 for k in at for name in ROW_FIGURES}
     metrics |= judged.figures(at)
+    notes = (*_behind_popularity(metrics, popular, at[0]), *notes)
     n_repeats = int(judged.is_repeat.sum())
     told = {**(counts or {}), "targets_clicked_before": n_repeats}
     told = {**{name: count for name, count in told.items() if count}, **judged.counts}
@@ -108,6 +111,23 @@ def evaluate_queries(
             name: (found.low, found.high) for name, found in judged.intervals(at, seed).items()
         },
         rows=judged.table(dataset, at),
+    )
+
+
+def _behind_popularity(
+    metrics: dict[str, float], popular: dict[str, float], k: int
+) -> tuple[str, ...]:
+    """Return a sentence where what is popular would have been the better answer."""
+    behind = [
+        f"{name} {metrics[name]:.4f}, popularity {popular[name]:.4f}"
+        for name in (f"full NDCG@{k}", f"{NEW} NDCG@{k}")
+        if name in metrics and name in popular and metrics[name] < popular[name]
+    ]
+    if not behind:
+        return ()
+    return (
+        f"{BEHIND} ({'; '.join(behind)}): items that all users get would answer "
+        "better here; `groupnoise compare` shows what other methods reach on this log",
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.evaluation import BEHIND
 from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_count, check_fraction
@@ -105,6 +106,7 @@ def compare_methods(
     metric = next(name for name in names if name in result.metrics)
     # What is odd about the first split is so about all of them, such as clicks that are repeated.
     about = result.notes if setting.judged_by_protocol else ()
+    about = tuple(note for note in about if not note.startswith(BEHIND))  # of one method alone
     return ComparisonOfMethods(
         dataset=dataset.name,
         setting=setting.name,

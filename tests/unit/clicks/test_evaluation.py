@@ -149,3 +149,17 @@ def test_figures_among_samples_are_missed_with_a_reason(shop, split, fitted):
     log = replace(wide, histories=often, timestamps=None, is_stray=None)
     model = ItemCFRecommender().fit(often, item_ids=wide.item_ids)
     assert "sampled HIT@10" in evaluate_histories(model, log).metrics
+
+
+def test_a_model_behind_what_is_popular_is_said_to_be(shop, split, fitted):
+    class Unpopular(PopularityRecommender):
+        def _score_block(self, indexed, wanted):
+            return -super()._score_block(indexed, wanted)
+
+    queries = split.test
+    train = (split.train.histories,)
+    worst = Unpopular().fit(*train, item_ids=split.train.item_ids)
+    said = " ".join(evaluate_queries(worst, shop, queries).notes)
+    assert "behind what is popular (full NDCG@10 0.0" in said
+    for better in (fitted, PopularityRecommender().fit(*train, item_ids=split.train.item_ids)):
+        assert "behind" not in " ".join(evaluate_queries(better, shop, queries).notes)
