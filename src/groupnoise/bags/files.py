@@ -16,13 +16,14 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
+from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
 from groupnoise.io.cells import number_ids, read_id_cells
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.gaps import Fill, fill_of
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.no_features import RowAnswers
@@ -47,6 +48,7 @@ def read_bags(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     categories: Mapping[str, Sequence[str]] | None = None,
+    fill: str | Mapping[str, float] | None = None,
     known: KnownLabels | None = None,
     **table_options: Any,
 ) -> BagDataset:
@@ -96,6 +98,9 @@ def read_bags(
     categories : dict, optional
         The categories that a model learned, by column, as `columns` of its data has them: it is
         said, or warned, where cells hold others or none.
+    fill : {"median"} or dict, optional
+        What stands in place of missing numbers of features: the median of their column, or numbers
+        by column, as `columns` of an earlier data set has them. By default they are refused.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
         `encoding`.
@@ -110,6 +115,10 @@ def read_bags(
         return stored
     tell = report or say_nothing
     if holds_bag_files(source, labels):
+        if fill is not None:
+            raise ParameterError(
+                f"{source} has a file per bag, whose gaps no `fill` (--fill) fills."
+            )
         return read_bag_folder(
             source, labels=labels, group=group, label=label, features=features, patient=patient,
             split=split, label_separator=label_separator, name=name, report=tell,
@@ -131,7 +140,7 @@ def read_bags(
     try:
         return _bags_from_table(
             data, name or data.name, group, label, features, truth, label_separator, tell,
-            feature_names, labels_needed, known or KnownLabels(),
+            feature_names, labels_needed, known or KnownLabels(), fill_of(fill, tell),
         )  # fmt: skip
     except MissingColumnError as error:
         if (
@@ -172,6 +181,7 @@ def _bags_from_table(
     feature_names: Sequence[str] | None,
     labels_needed: bool,
     known: KnownLabels,
+    gaps: Fill | None,
 ) -> BagDataset:
     columns, origin = table.frame.columns, table.origin
     taken = set() if feature_names is None else set(feature_names)
@@ -204,7 +214,7 @@ def _bags_from_table(
         )
     answers = RowAnswers(memberships, class_names) if class_names else None
     matrix, names = features_of_table(
-        table, features, taken, report, feature_names, bag_of_row, answers=answers
+        table, features, taken, report, feature_names, bag_of_row, answers=answers, fill=gaps
     )
     learned = categories_of(table, names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
@@ -232,7 +242,8 @@ def _bags_from_table(
         bag_ids=bag_ids[bag_numbers],
         source_rows=order.objects,
         columns={"group": group_column, "label": label_columns, "truth": truth_column}
-        | ({"categories": learned} if learned else {}),
+        | ({"categories": learned} if learned else {})
+        | ({"fill": gaps.values} if gaps is not None else {}),
     )
 
 

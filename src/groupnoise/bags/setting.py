@@ -75,7 +75,8 @@ class BagSetting(Setting[BagDataset]):
     units = "bags"
     object_name = "instance"
     column_options = (
-        "group", "label", "labels", "patient", "split", "truth", "features", "label_separator"
+        "group", "label", "labels", "patient", "split", "truth", "features", "label_separator",
+        "fill",
     )  # fmt: skip
     models = ("predict_bags",)
     # An audit asks which instances match nothing, so they get somewhere to go.

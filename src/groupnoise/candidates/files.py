@@ -19,6 +19,7 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.gaps import Fill, fill_of
 from groupnoise.io.label_spellings import (
     heard_in_words,
     heard_labels,
@@ -55,6 +56,7 @@ def read_candidates(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     categories: Mapping[str, Sequence[str]] | None = None,
+    fill: str | Mapping[str, float] | None = None,
     **table_options: Any,
 ) -> PartialLabelDataset:
     """Read instances with candidate labels, one row each.
@@ -93,6 +95,9 @@ def read_candidates(
     categories : dict, optional
         The categories that a model learned, by column, as `columns` of its data has them: it is
         said, or warned, where cells hold others or none.
+    fill : {"median"} or dict, optional
+        What stands in place of missing numbers of features: the median of their column, or numbers
+        by column, as `columns` of an earlier data set has them. By default they are refused.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
         `encoding`.
@@ -116,7 +121,7 @@ def read_candidates(
         )
     return _candidates_from_table(
         data, name or data.name, features, candidates, truth, label_separator,
-        split_names(keep_label), tell, feature_names, labels_needed,
+        split_names(keep_label), tell, feature_names, labels_needed, fill_of(fill, tell),
     )  # fmt: skip
 
 
@@ -131,6 +136,7 @@ def _candidates_from_table(
     report: Report,
     feature_names: Sequence[str] | None,
     labels_needed: bool,
+    gaps: Fill | None,
 ) -> PartialLabelDataset:
     columns, origin = table.frame.columns, table.origin
     taken = set() if feature_names is None else set(feature_names)
@@ -162,7 +168,7 @@ def _candidates_from_table(
         )
     answers = RowAnswers(memberships, class_names) if labels_needed else None
     matrix, names = features_of_table(
-        table, features, taken, report, feature_names, answers=answers
+        table, features, taken, report, feature_names, answers=answers, fill=gaps
     )
     learned = categories_of(table, names)
     return PartialLabelDataset(
@@ -175,7 +181,8 @@ def _candidates_from_table(
         weights=weights,
         source_rows=np.arange(len(table)),
         columns={"candidates": candidate_columns, "truth": truth_column}
-        | ({"categories": learned} if learned else {}),
+        | ({"categories": learned} if learned else {})
+        | ({"fill": gaps.values} if gaps is not None else {}),
     )
 
 

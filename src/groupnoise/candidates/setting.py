@@ -58,7 +58,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     name = "pll"
     units = "rows"
     object_name = "instance"
-    column_options = ("candidates", "truth", "features", "label_separator", "keep_label")
+    column_options = ("candidates", "truth", "features", "label_separator", "keep_label", "fill")
     models = ("predict_proba",)
     read = staticmethod(read_candidates)
     subset = staticmethod(subset_rows)

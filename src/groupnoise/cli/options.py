@@ -116,6 +116,7 @@ COLUMNS = {
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
     "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),
     "keep_label": _option(Word, "pll: labels to keep as written, such as '?' or Cat beside cat."),
+    "fill": _option(Word, "mil, pll: median fills missing numbers of features, else refused."),
 }
 """Which column plays which part; what is not said is guessed, and the guess is printed."""
 FORM = {

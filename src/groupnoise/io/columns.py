@@ -247,6 +247,8 @@ def read_as_remembered(
     forgotten, and guessed by the reader; its encoding helps where this one is not UTF-8. `report`:
     told what was guessed in the end.
     """
+    if "fill" in remembered:  # further files are filled with the medians of the first
+        given = {part: value for part, value in given.items() if part != "fill"}
     left = {part: value for part, value in remembered.items() if part not in given}
     encoding = left.pop("encoding", None)
     while True:

@@ -15,6 +15,7 @@ from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_num
 from groupnoise.io.column_names import USUAL_NAMES, plain_name
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
+from groupnoise.io.gaps import Fill, check_no_gaps
 from groupnoise.io.no_features import RowAnswers, is_id_name, why_no_feature
 from groupnoise.io.resolved import written_columns
 from groupnoise.io.sources import Report
@@ -31,10 +32,6 @@ from groupnoise.io.word_features import (
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
-MAX_GAPS = 5
-"""Columns with missing numbers that a sentence names."""
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
-"""How cells say, in lower case, that a number is not known."""
 _POSITION = re.compile(r"column_(\d+)")
 
 
@@ -51,6 +48,7 @@ def features_of_table(
     group_of_row: IntArray | None = None,
     takes_text: bool = True,
     answers: RowAnswers | None = None,
+    fill: Fill | None = None,
 ) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Return the feature rows, and their names unless they come in lists.
 
@@ -64,11 +62,12 @@ def features_of_table(
         named, or, where nothing is numeric, of the column with the most words.
     `answers`: what rows are labelled with, where it is known: then categories are features without
         being named, and a column that gives the answer away is none.
+    `fill`: what stands in place of missing numbers, which are refused without it.
     """
     columns = table.frame.columns
     if feature_names is not None and features is None:
         if text_columns_among(feature_names, columns):
-            return _features_with_words(table, feature_names), tuple(feature_names)
+            return _features_with_words(table, feature_names, fill), tuple(feature_names)
         feature_names = _by_position(feature_names, columns)
         of_lists = any(_holds_lists(table, name) for name in set(columns) - set(taken))
         if not of_lists or not set(columns).isdisjoint(feature_names):
@@ -83,12 +82,12 @@ def features_of_table(
     if takes_text:
         names = _names_with_words(table, features, taken, report)
         if names is not None:
-            return _features_with_words(table, names), tuple(names)
+            return _features_with_words(table, names, fill), tuple(names)
     chosen, categories = feature_columns(table, features, taken, report, group_of_row, answers)
     if categories:
         names = [*chosen, *(word for column in categories for word in word_features(table, column))]
-        return _features_with_words(table, names), tuple(names)
-    matrix = _read_filled(table, chosen)
+        return _features_with_words(table, names, fill), tuple(names)
+    matrix = _read_filled(table, chosen, fill)
     return matrix, tuple(chosen) if matrix.shape[1] == len(chosen) else None
 
 
@@ -120,14 +119,14 @@ def _names_with_words(
     return names if found else None
 
 
-def _features_with_words(table: Table, names: Sequence[str]) -> FloatArray:
+def _features_with_words(table: Table, names: Sequence[str], fill: Fill | None) -> FloatArray:
     """Return features of which some are words of columns of text."""
     words = text_columns_among(names, table.frame.columns)
     numeric = [n for n in names if n.rpartition(BETWEEN)[0] not in words]
     check_no_missing_features(table.origin, numeric, table.frame.columns)
     parts = {column: read_words(table, column, words[column]) for column in words}
     matrix = np.empty((len(table), len(names)), dtype=np.float32)
-    numbers = iter(_read_filled(table, numeric).T if numeric else ())
+    numbers = iter(_read_filled(table, numeric, fill).T if numeric else ())
     columns_of = {column: iter(part.T) for column, part in parts.items()}
     for at, name in enumerate(names):
         column = name.rpartition(BETWEEN)[0]
@@ -135,41 +134,17 @@ def _features_with_words(table: Table, names: Sequence[str]) -> FloatArray:
     return matrix
 
 
-def _read_filled(table: Table, columns: Sequence[str]) -> FloatArray:
-    """Return features; where several columns lack numbers, the refusal names all of them."""
+def _read_filled(table: Table, columns: Sequence[str], fill: Fill | None) -> FloatArray:
+    """Return features; where columns lack numbers, these are filled, or refused together."""
+    is_of_lists = len(columns) == 1 and _holds_lists(table, columns[0])
     try:
+        if fill is not None and not is_of_lists:
+            table = fill.into(table, columns)
         return read_features(table, columns)
     except DataError:
-        _check_no_gaps(table, columns)
+        if not is_of_lists:
+            check_no_gaps(table, columns)
         raise
-
-
-def _check_no_gaps(table: Table, columns: Sequence[str]) -> None:
-    """Refuse numbers that are missing in several columns, naming them together.
-
-    What is odd in a single one its reader says.
-    """
-    gaps: dict[str, pl.Series] = {}
-    for column in columns:
-        cells = table.frame[column]
-        is_gap = cells.is_null()
-        if cells.dtype == pl.String:
-            is_gap |= cells.str.strip_chars().str.to_lowercase().is_in(MISSING).fill_null(True)
-        elif cells.dtype.is_float():
-            is_gap |= cells.is_nan().fill_null(True)
-        if is_gap.any():
-            gaps[column] = is_gap
-    if len(gaps) < 2:
-        return
-    rows = np.flatnonzero(np.logical_or.reduce([each.to_numpy() for each in gaps.values()]))
-    named = ", ".join(map(repr, list(gaps)[:MAX_GAPS]))
-    more = f" and {len(gaps) - MAX_GAPS} more" if len(gaps) > MAX_GAPS else ""
-    others = f", and {counted(len(rows) - 1, 'further rows')}" if len(rows) > 1 else ""
-    raise DataError(
-        f"{table.locate(int(rows[0]))}{others}: numbers are missing in the columns {named}{more}; "
-        "fill them, such as with the median of their column, drop these rows, or name other "
-        "columns with `features` (--features)."
-    )
 
 
 def _empty_categories(table: Table, columns: Collection[str], report: Report) -> None:

@@ -359,7 +359,7 @@ def _told(table: Table, roles: Mapping[str, Any], pictures: Sequence[str]) -> li
     """Return the columns that tell a person something: text before numbers, roles left out."""
     taken = {*pictures}
     for part, names in roles.items():
-        if part not in ("features", "categories"):
+        if part not in ("features", "categories", "fill"):
             taken |= {names} if isinstance(names, str) else set(names or ())
     free = [name for name in table.frame.columns if name not in taken]
     words = [name for name in free if not table.frame.schema[name].is_numeric()]

@@ -15,6 +15,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import NoFeaturesError, features_of_table
+from groupnoise.io.gaps import Fill
 from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.resolved import written_columns
@@ -57,7 +58,7 @@ def row_features(
     if embedding is not None:
         parts.append(_embedding(embedding, len(table)))
     if features is not None:
-        parts.append(features_of_table(table, features, taken, report, None)[0])
+        parts.append(features_of_table(table, features, taken, report, None, fill=Fill(report))[0])
     if text is not None or embed is not None:
         names = _text_columns(table, text, taken, report)
         texts = _texts(table, names)
@@ -65,7 +66,9 @@ def row_features(
     if parts:
         return np.concatenate(parts, axis=1)
     try:
-        return features_of_table(table, None, taken, report, None, takes_text=False)[0]
+        return features_of_table(
+            table, None, taken, report, None, takes_text=False, fill=Fill(report)
+        )[0]
     except NoFeaturesError:
         pass  # text may do
     names = _guess_text(table, taken)

@@ -731,7 +731,7 @@ def test_labels_that_look_misspelt_are_pointed_out_with_their_row_and_kept(group
             for slip, row, meant in (("shiping", 30, "shipping"), ("sprot", 33, "sport"))
         ]
     assert {"shiping", "sprot"} <= set(data.class_names)
-    with pytest.warns(UserWarning, match=r"candidates holds 'sprot' \(row 32\)"):
+    with pytest.warns(UserWarning, match=r"candidates: 'sprot' \(row 32\)"):
         read_candidate_sets([{label} for label in labels if label != "shiping"] + [{"refund"}])
     bags = pd.DataFrame({"bag": np.arange(60) // 2, "x": np.sin(range(60))})
     bags["label"] = np.where(bags["bag"] % 2, "positive", "negative")

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from scipy.io import savemat
@@ -170,6 +171,39 @@ def test_missing_numbers_of_all_columns_are_told_together(tmp_path):
     told = "line 3, and 1 further row: numbers are missing in the columns 'a', 'b', 'c', 'd', 'e' "
     assert f"{told}and 1 more" in str(refused.value)
     assert "fill them" in str(refused.value)
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_missing_numbers_are_filled_with_medians_that_further_files_keep(tmp_path, as_frame):
+    cells = "bag,label,a,b\n1,yes,1,7.5\n1,yes,,8\n2,no,3,NA\n2,no,8,9\n"
+    source = file_of(tmp_path, "bags.csv", cells)
+    source = pd.read_csv(source) if as_frame else source
+    with pytest.raises(DataError, match=r"numbers are missing in .*fill them .* --fill median"):
+        read_bags(source)
+    said = []
+    bags = read_bags(source, fill="median", report=said.append)
+    assert bags.bags.objects.tolist() == [[1, 7.5], [3, 8], [3, 8], [8, 9]]
+    filled = "filled 2 missing numbers in the columns 'a', 'b'"
+    assert f"{filled} with the median of the column" in said
+    assert bags.columns["fill"] == {"a": 3.0, "b": 8.0}
+    further = file_of(tmp_path, "more.csv", "bag,a,b\n9,,?\n")
+    known = {**bags.columns, "feature_names": bags.feature_names, "labels_needed": False}
+    again = read_bags(
+        further,
+        group="bag",
+        report=said.append,
+        **{part: known[part] for part in ("fill", "feature_names", "labels_needed")},
+    )
+    assert again.bags.objects.tolist() == [[3, 8]]
+    assert said[-1] == f"{filled} as when the model was fitted"
+    with pytest.raises(ParameterError, match=r"fill \(--fill\) must be median; got 'mean'"):
+        read_bags(source, fill="mean")
+
+
+def test_missing_numbers_of_candidates_are_filled(tmp_path):
+    path = file_of(tmp_path, "rows.csv", "candidates,a,b\nx;y,1,2\nx,,3\ny,5,4\n")
+    rows = read_candidates(path, fill="median")
+    assert rows.features.tolist() == [[1, 2], [3, 3], [5, 4]]
 
 
 @both_ways
