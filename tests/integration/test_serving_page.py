@@ -230,6 +230,26 @@ def test_a_phone_needs_no_sideways_scrolling(browser, service):
     context.close()
 
 
+def test_many_categories_stay_inside_their_list_and_equal_names_are_told_apart(browser, tmp_path):
+    labels = [[f"category{n}", "brand=Acme and Sons", "price=55.15"] for n in range(6)]
+    main = write_shop(tmp_path / "main", categories=labels, card={"name": "Next item"})
+    other = write_neighbour_shop(tmp_path / "compare")
+    with running_service(tmp_path, main, compare=other) as service:
+        for width in (360, 1100):
+            context = browser.new_context(viewport={"width": width, "height": 740})
+            page = context.new_page()
+            open_with(page, service, ["tea"])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert not page.evaluate(
+                "[...document.querySelectorAll('.list')].some((e) => e.scrollWidth > e.clientWidth)"
+            )
+            assert "category1 · brand=Acme and Sons" in page.locator("#list-main").inner_text()
+            names = page.locator("#cards h3").all_inner_texts()
+            assert len(set(names)) == 2
+            assert all(name.startswith("Next item ") for name in names)
+            context.close()
+
+
 def test_nothing_is_loaded_from_elsewhere(page, service):
     asked = []
     page.on("request", lambda request: asked.append(request.url))

@@ -20,6 +20,7 @@ function make(tag, properties = {}, ...children) {
 }
 
 const nameOf = (item) => item.title || String(item.item);
+const categoriesOf = (item) => item.category.replaceAll("|", " · ");
 const percent = (share) => `${Math.round(100 * share)} %`;
 const sameItem = (a, b) => String(a) === String(b);
 
@@ -89,7 +90,7 @@ function renderClicks() {
     return make("li", { className: `click${isNoise ? " is-noise" : ""}`, "data-item": String(click.item) },
       make("span", {},
         make("span", { className: "title" }, nameOf(click)),
-        click.category ? make("span", { className: "category" }, click.category) : null),
+        click.category ? make("span", { className: "category" }, categoriesOf(click)) : null),
       make("button", {
         type: "button", className: "quiet remove", onclick: () => removeClick(index),
         "aria-label": `Remove ${nameOf(click)}`,
@@ -166,7 +167,7 @@ function resultRow(name, answer, item, index, isOnlyHere) {
     make("span", { className: "rank" }, String(index + 1)),
     make("span", {},
       make("span", { className: "title" }, nameOf(item)),
-      item.category ? make("span", { className: "category" }, item.category) : null,
+      item.category ? make("span", { className: "category" }, categoriesOf(item)) : null,
       item.click !== undefined && item.click !== null
         ? make("span", { className: "badge led-by" }, `for ${nameOfClick(item.click)}`) : null,
       isOnlyHere ? make("span", { className: "badge" }, "only here") : null),
@@ -216,7 +217,14 @@ function shareRows(clicks, shares) {
 
 /* ---------- model cards ---------- */
 
-const modelName = (name) => state.models[name].card.name ?? (name === "main" ? "Model" : "Second model");
+const cardName = (name) => state.models[name].card.name ?? (name === "main" ? "Model" : "Second model");
+
+/* Two models of one name are told apart by their versions. */
+function modelName(name) {
+  const other = name === "main" ? "compare" : "main";
+  const isAlone = !state.models[other] || cardName(other) !== cardName(name);
+  return isAlone ? cardName(name) : `${cardName(name)} ${state.models[name].version}`;
+}
 
 function renderCards() {
   const names = ["main", "compare"].filter((name) => state.models[name]);

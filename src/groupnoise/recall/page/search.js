@@ -30,7 +30,7 @@ function renderSuggestions(query) {
     onmousedown: (event) => { event.preventDefault(); pick(index); },
   },
     make("span", { className: "title" }, nameOf(item)),
-    item.category ? make("span", { className: "category" }, item.category) : null));
+    item.category ? make("span", { className: "category" }, categoriesOf(item)) : null));
   if (!rows.length) rows.push(make("li", { className: "nothing" }, `No title holds “${query}”.`));
   $("suggestions").replaceChildren(...rows);
   $("suggestions").hidden = false;
