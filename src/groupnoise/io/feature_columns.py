@@ -137,6 +137,12 @@ def _features_with_words(table: Table, names: Sequence[str], fill: Fill | None) 
 def _read_filled(table: Table, columns: Sequence[str], fill: Fill | None) -> FloatArray:
     """Return features; where columns lack numbers, these are filled, or refused together."""
     is_of_lists = len(columns) == 1 and _holds_lists(table, columns[0])
+    inner = getattr(table.frame.schema[columns[0]], "inner", None)
+    if is_of_lists and inner is not None and inner.is_nested():
+        raise DataError(
+            f"{table.origin}: column {columns[0]!r} holds several rows of features in each cell; "
+            f"give one row for each, as pandas makes them with frame.explode({columns[0]!r})."
+        )
     try:
         if fill is not None and not is_of_lists:
             table = fill.into(table, columns)

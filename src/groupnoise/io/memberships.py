@@ -41,6 +41,26 @@ NO_LABEL = (
 )
 """Words, in lower case, for a row or an object that has none of the labels."""
 _NO_CLASS = ("", "-1", "unknown", *NO_LABEL)
+MARKS = (
+    "x",
+    "✓",
+    "✔",
+    "✗",
+    "×",
+    "+",
+    "*",
+    "1",
+    "1.0",
+    "true",
+    "yes",
+    "ja",
+    "oui",
+    "sí",
+    "sì",
+    "sim",
+)
+"""What people write, in lower case, into columns of one label each where it holds, and nothing
+elsewhere."""
 MAX_GRADES = 10
 """Different numbers that may be classes, however few groups there are."""
 MAX_NAMED = 3
@@ -232,8 +252,11 @@ def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, l
 
 
 def _indicator(table: Table, column: str) -> FloatArray:
-    """Return a column of 0 and 1, or of words such as TRUE and False, as numbers."""
+    """Return a column of 0 and 1, of words such as TRUE and False, or of marks, as numbers."""
     cells = table.frame[column]
+    marks = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+    if cells.null_count() and marks.is_in(["", *MARKS]).all():
+        return (marks != "").to_numpy().astype(np.float64)  # as people tick lists
     if cells.dtype == pl.String:
         words = cells.str.strip_chars().str.to_lowercase()
         for yes, no in BOOLEANS:

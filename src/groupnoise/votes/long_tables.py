@@ -190,6 +190,7 @@ def vote_columns(
         if found is None and part == "row":
             shared = [column for column in free if column in beside]
             found = _only_id(table, free) or (shared[0] if len(shared) == 1 else None)
+            found = found or _voted_once(table, free)
         if found is not None:
             parts[part] = found
             report(f"took column {found!r} as the {part} of a vote")
@@ -200,6 +201,26 @@ def vote_columns(
                 part,
             )
     return parts
+
+
+def _voted_once(table: Table, columns: Sequence[str]) -> str | None:
+    """Return the only column of whose values every annotator, who is known by name, has one vote.
+
+    And that comes back, as rows do that several vote on.
+    """
+    who = first_named(columns, LONG_NAMES["annotator"])
+    if who is None:
+        return None
+    frame, named = table.frame, {name for names in LONG_NAMES.values() for name in names}
+    found = [
+        name
+        for name in columns
+        if name != who
+        and plain_name(name) not in named
+        and frame[name].n_unique() < len(frame) <= frame[name].n_unique() * frame[who].n_unique()
+        and frame.select(name, who).n_unique() == len(frame)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _only_id(table: Table, columns: Sequence[str]) -> str | None:

@@ -794,3 +794,20 @@ def test_votes_are_learned_from_by_kernels_candidates_and_many_rows_by_networks(
     found = [trainings(None, rows, 0, is_candidates=of_sets) for rows, of_sets in cases]
     encoders = [[fit.parameters.get("encoder", "mlp") for fit in fits] for fits in found]
     assert encoders == [["kernel"] * 2, ["mlp"] * 2, ["mlp"], ["mlp"] * 2]
+
+
+def test_rows_of_votes_are_found_by_each_annotator_voting_once_on_each():
+    people = ["Dr. A", "Dr. B", "Dr. C"]
+    votes = pd.DataFrame(
+        {
+            "Präparat": [row for row in range(12) for _ in people],
+            "Gutachter": people * 12,
+            "Urteil": [
+                "gut" if (row + at) % 4 else "schlecht" for row in range(12) for at in (0, 4, 5)
+            ],
+            "Datum": ["2024-01-11", "2024-02-11"] * 18,
+        }
+    )
+    resolved = resolve(votes)
+    assert len(resolved.rows) == 12
+    assert "took column 'Präparat' as the row of a vote" in resolved.notes

@@ -418,3 +418,21 @@ def test_a_folder_and_a_file_without_read_permission():
             folder.chmod(0o700)
     remedy = "may not be read by this user; change its permissions or copy it."
     assert answer.stdout.splitlines() == [f"{folder} {remedy}", f"{file} {remedy}"]
+
+
+def test_several_rows_of_features_in_a_cell_are_refused_with_a_remedy():
+    rows = {
+        "bag": ["a", "b"],
+        "label": ["x", "y"],
+        "patches": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]],
+    }
+    with pytest.raises(DataError, match=r"'patches' holds several .* frame.explode\('patches'\)"):
+        read_bags(pd.DataFrame(rows))
+    assert len(read_bags(pd.DataFrame(rows).explode("patches")).bags) == 2
+
+
+@pytest.mark.parametrize("mark", ["x", "✓", "Ja"])
+def test_ticked_columns_are_candidates(tmp_path, mark):
+    text = f"is_a,is_b,f\n{mark},,1\n,{mark},2\n{mark},{mark},3\n"
+    rows = read_candidates(file_of(tmp_path, "rows.csv", text), candidates="is_*")
+    assert rows.candidates.tolist() == [[True, False], [False, True], [True, True]]
