@@ -133,10 +133,10 @@ def test_only_what_is_of_the_same_kind_is_replaced_and_it_is_said(
 def test_an_unusable_output_is_refused_before_the_work(refused, trained, files, monkeypatch, words):
     import groupnoise.cli.sources as sources
 
-    def fail(*_):
+    def fail(*_, **__):
         raise AssertionError("data was read before the output was checked")
 
-    monkeypatch.setattr(sources, "find_data", fail)
+    monkeypatch.setattr(sources, "read_file", fail)
     before = content_of(files)
     places = {name.upper(): trained / name for name in ("pll", "rs", "artifact")}
     said = refused(*[places.get(word, word) for word in words])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from groupnoise.cli.methods import read_parameters
 from groupnoise.cli.options import (
     DataName,
     DataOptions,
@@ -21,6 +22,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import Found, find_data, find_model_and_data
 from groupnoise.cli.training import pass_on
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
@@ -28,7 +30,6 @@ from groupnoise.exceptions import ParameterError
 if TYPE_CHECKING:
     from groupnoise.audit.attachments import Attachments
     from groupnoise.audit.issues import GroupIssues
-    from groupnoise.cli.sources import Found
 
 DEFAULT_FOLDS = 5
 MAX_SHOWN_USERS = 5
@@ -83,7 +84,6 @@ def audit(
     from groupnoise.audit.clean import FORMS
     from groupnoise.audit.find import find_group_issues
     from groupnoise.audit.page import write_audit_page
-    from groupnoise.cli.sources import find_data, find_model_and_data
     from groupnoise.core.checks import check_choice, check_count
     from groupnoise.io.answer_files import TABLE_FORMATS
     from groupnoise.io.files import (
@@ -168,7 +168,6 @@ def audit(
 
 def _template(found: Found, param: list[str], seed: int) -> Any:
     """Return the estimator whose clones will be fitted."""
-    from groupnoise.cli.methods import read_parameters
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
     setting = found.setting

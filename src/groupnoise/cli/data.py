@@ -23,7 +23,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
-from groupnoise.cli.sources import find_data
+from groupnoise.cli.sources import check_columns, find_data, read_file
 from groupnoise.core.words import counted
 from groupnoise.exceptions import MissingDataError
 
@@ -274,7 +274,6 @@ def convert(
     Click logs are read in blocks, so they may be larger than memory; when this is interrupted,
     the same command resumes where it stopped.
     """
-    from groupnoise.cli.sources import check_columns, read_file
     from groupnoise.core.checks import check_choice
     from groupnoise.io.data_folder import write_groups
     from groupnoise.io.setting import find_setting

@@ -20,11 +20,11 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import Found, find_model_and_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
     from groupnoise.clicks.recall_metrics import Interval
     from groupnoise.io.setting import Evaluation
     from groupnoise.io.training_record import TrainingRecord
@@ -78,7 +78,6 @@ def evaluate(
     Bags are scored by bag and, where the truth is known, by instance; rows by their candidates
     and their truth; histories by their last click, or by the clicks that a protocol asks for.
     """
-    from groupnoise.cli.sources import find_model_and_data
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.model_files import weights_of

@@ -21,6 +21,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import item_column_of, read_histories_for
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
@@ -115,7 +116,6 @@ def export(
         training["evaluation"] = _read_evaluation(evaluation, model)
     titles, categories = None, None
     if items is not None:
-        from groupnoise.cli.sources import item_column_of
         from groupnoise.clicks.item_table import read_items
 
         titles, categories = read_items(
@@ -252,7 +252,6 @@ def _load(folder: Path) -> Any:
 
 
 def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any) -> list[list[Any]]:
-    from groupnoise.cli.sources import read_histories_for
 
     read = read_histories_for(model, source, options)
     items = fitted.catalogue_.as_read(read.item_ids)[read.items]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from groupnoise.cli.methods import AUTO_METHOD, check_names, chosen_method, make_estimator
 from groupnoise.cli.options import (
     DATA_HELP,
     DataOptions,
@@ -20,6 +21,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import Found, find_data, read_item_table
 from groupnoise.cli.training import (
     cut_on_disk,
     explaining_lack_of_memory,
@@ -41,7 +43,6 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
     from groupnoise.io.training_record import TrainingRecord
     from groupnoise.training.checkpoints import Checkpoints
 
@@ -107,7 +108,6 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
-    from groupnoise.cli.methods import AUTO_METHOD, check_names
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import (
         MODEL,
@@ -229,8 +229,6 @@ def _prepared(
     quiet: bool,
 ) -> _Task:
     """Read the data, hold out groups, and make the estimator that `method` and `pairs` name."""
-    from groupnoise.cli.methods import AUTO_METHOD, check_names, chosen_method, make_estimator
-    from groupnoise.cli.sources import find_data
 
     def fits_setting(setting: str) -> None:
         if method != AUTO_METHOD:
@@ -340,8 +338,6 @@ def _held_out(
 
 def _readable_items(items: Path | None, estimator: Any, method: str, found: Found) -> Any:
     """Return the table of items, refused where the method learns nothing from it."""
-    from groupnoise.cli.sources import read_item_table
-
     if items is None:
         return None
     if "item_features" not in inspect.signature(estimator.fit).parameters:

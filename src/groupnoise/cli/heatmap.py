@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -20,11 +20,9 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import Found, find_model_and_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
-
-if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
 
 
 @reads_data
@@ -97,8 +95,6 @@ def heatmap(
 
 def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:
     """Load a model and bags: with their labels where there are any, for mistakes to be seen."""
-    from groupnoise.cli.sources import find_model_and_data
-
     try:
         fitted, found, _ = find_model_and_data(model, data, options)
     except (DataError, MissingDataError) as error:

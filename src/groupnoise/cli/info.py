@@ -13,6 +13,7 @@ import typer
 
 from groupnoise.cli.options import AsJson, ModelFolder, option, takes
 from groupnoise.core.words import counted
+from groupnoise.exceptions import ModelFileError
 
 if TYPE_CHECKING:
     from groupnoise.io.training_record import TrainingRecord
@@ -135,8 +136,6 @@ def _show_columns(record: TrainingRecord | None, fitted: dict[str, Any], show_al
 
 def _answers(model: Path, manifest: dict[str, Any]) -> str:
     """Return the classes of a classifier, and how many features it reads."""
-    from groupnoise.exceptions import ModelFileError
-
     holder = manifest if "classes" in manifest else _part(model, manifest, "fitted", dict)
     if "classes" not in holder:
         return ""
@@ -229,8 +228,6 @@ def _show_parameters(model: Path, manifest: dict[str, Any], show_all: bool, seed
 
 def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
     """Return a part of a manifest, empty where baselines leave it out, of the right type."""
-    from groupnoise.exceptions import ModelFileError
-
     may_lack = name in ("history", "trade_off", "parameters", "fitted")
     value = kind() if may_lack and manifest.get(name) is None else manifest.get(name)
     if not isinstance(value, kind):
@@ -241,7 +238,6 @@ def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _weights_file(model: Path, name: Any) -> Path:
-    from groupnoise.exceptions import ModelFileError
     from groupnoise.io.files import file_in
 
     try:

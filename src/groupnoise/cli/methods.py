@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from groupnoise.cli.options import (
+    SETTINGS,
     AsJson,
     DataName,
     DataOptions,
@@ -24,10 +25,10 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import Found, find_data
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
     from groupnoise.clicks.recall_metrics import Interval
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
@@ -45,7 +46,6 @@ DEFAULT_SECONDS = 600.0
 @takes(setting="Only methods of this setting: mil, pll or rs.")
 def methods(setting: str | None = None, as_json: AsJson = False) -> None:
     """List every method that `groupnoise fit` can train, with its parameters."""
-    from groupnoise.cli.options import SETTINGS
     from groupnoise.core.checks import check_choice
     from groupnoise.reproduce.methods import METHODS, parameters_of
 
@@ -222,7 +222,6 @@ def compare(
 
     Example: groupnoise compare bags.csv --setting mil --budget 2m
     """
-    from groupnoise.cli.sources import find_data
     from groupnoise.decisions.portfolio import parse_budget
     from groupnoise.io.files import write_text
     from groupnoise.reproduce.compare import compare_methods, methods_to_compare

@@ -20,11 +20,11 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import Found, find_model_and_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
     from groupnoise.core.arrays import IntArray
 
 
@@ -57,7 +57,6 @@ def predict(
     is called positive from a probability on that `fit` chose for balanced accuracy and that is
     printed: often far below a half, for positive instances are rare.
     """
-    from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import check_not_own_input
 
@@ -116,7 +115,6 @@ def _write_per_bag(
     """Write what the model says of each object into a file per bag."""
     from groupnoise.bags.heatmap import find_sources
     from groupnoise.bags.object_answers import FORMS, answer_objects, write_answers
-    from groupnoise.cli.sources import find_model_and_data
     from groupnoise.core.checks import check_choice
     from groupnoise.io.files import check_not_own_input
 
@@ -183,7 +181,6 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
 
     Example: groupnoise calibrate model bags.csv -o calibrated
     """
-    from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.io.model_files import load_model
     from groupnoise.io.training_record import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import clicks_remembered, read_histories_for
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -77,7 +79,6 @@ def recall(
     quiet: Quiet = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
-    from groupnoise.cli.sources import clicks_remembered
     from groupnoise.recall.artifact import log_columns, open_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.lists import read_item_list
@@ -191,8 +192,6 @@ def replay(
 
     Example: groupnoise replay shown.csv --model runs/a --model runs/b --histories clicks.csv
     """
-    from dataclasses import asdict
-
     from groupnoise.clicks.replay import (
         about_replay,
         logged_by_version,
@@ -256,7 +255,6 @@ def _chances_of_models(
     """Return the chance of every row under each model, and how many users are new."""
     import numpy as np
 
-    from groupnoise.cli.sources import read_histories_for
     from groupnoise.clicks.replay import chances_of_model
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import setting_of_model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,9 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
+from groupnoise.cli.sources import find_data, is_pattern
 from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError
 
 if TYPE_CHECKING:
     from groupnoise.review.questions import Questions
@@ -128,10 +131,6 @@ def _about_bags(
     data: str, options: DataOptions, group: str | None, images: str | None, budget: str, seed: int
 ) -> Ask:
     """Return what asks for the object that carries the label of each bag."""
-    from dataclasses import replace
-
-    from groupnoise.cli.sources import find_data, is_pattern
-    from groupnoise.exceptions import DataError
     from groupnoise.review.bag_questions import BagQuestions, BagViews, who_carries
 
     columns = dict(options.columns)

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from groupnoise.cli.data import conversion_progress
 from groupnoise.cli.options import DataOptions, progress_bars, say_aside
+from groupnoise.cli.sources import Found, check_columns, find_data
 from groupnoise.core.threads import is_first, is_worker, n_restarts
 from groupnoise.exceptions import DataError, ParameterError, TrainingStopped
 
 if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
     from groupnoise.core.arrays import IntArray, ProgressCallback
     from groupnoise.io.datasets import ClickDataset
     from groupnoise.training.checkpoints import Checkpoints
@@ -156,8 +157,6 @@ def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
 
 def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Found:
     """Return click histories that need not fit in memory; a log is converted inside `folder`."""
-    from groupnoise.cli.data import conversion_progress
-    from groupnoise.cli.sources import Found, find_data
     from groupnoise.clicks.streaming import clicks_on_disk
     from groupnoise.io.data_folder import is_data_folder
     from groupnoise.io.setting import find_setting
@@ -187,7 +186,6 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Foun
 def open_bags(data: str, options: DataOptions, folder: Path) -> Found:
     """Return bags that need not fit in memory; files are copied once into `folder`."""
     from groupnoise.bags.streaming import bags_on_disk
-    from groupnoise.cli.sources import Found, check_columns
     from groupnoise.io.setting import find_setting
 
     setting = find_setting("mil")
@@ -219,7 +217,6 @@ def cut_on_disk(
     A copy of the log without these clicks would be as large as the log, so they are left out where
     the windows are cut.
     """
-    from groupnoise.cli.data import conversion_progress
     from groupnoise.clicks.stored_windows import windows_on_disk
 
     if estimator.shuffle_pool is None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, say_aside
+from groupnoise.cli.sources import Found, find_data, read_item_table
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.cli.sources import Found
     from groupnoise.core.arrays import IntArray
     from groupnoise.io.training_record import TrainingRecord
 
@@ -41,7 +41,6 @@ def go_on(
     """Update a model with the clicks of a log, and save it."""
     import numpy as np
 
-    from groupnoise.cli.sources import find_data, read_item_table
     from groupnoise.clicks.item_table import read_ids
     from groupnoise.clicks.oddities import about_lost_zeros
     from groupnoise.io.model_files import load_model
