@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,7 @@ from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
+from groupnoise.io.label_spellings import as_spelt
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -249,7 +251,12 @@ def evaluate_bags(
     `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
     `BagSetting.shares` says it; where that is not known, labels of these bags are counted.
     """
-    dataset = with_negative(dataset, known_labels_of(fitted).negative)
+    learned = known_labels_of(fitted)
+    names, labels, numbers, about_labels = as_spelt(
+        dataset.class_names, dataset.labels, dataset.instance_labels, learned.classes, "bags"
+    )
+    dataset = replace(dataset, class_names=names, labels=labels, instance_labels=numbers)
+    dataset = with_negative(dataset, learned.negative)
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     levels: dict[str, tuple[BoolArray, FloatArray, BoolArray | None]]
     scores = bag_scores(fitted, dataset.bags)
@@ -267,7 +274,7 @@ def evaluate_bags(
     rates = None if of_bags is None else of_bags[:-1]
     honesty = {"bag": calibration_metrics(dataset.labels, claims, rates)}
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
-    notes = [] if sets is None else [OF_SETS]
+    notes = [*about_labels, *([] if sets is None else [OF_SETS])]
     n_without = int((~dataset.labels.any(axis=1)).sum())
     if n_without:
         counts["bags without a label"] = n_without

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from groupnoise.io.description import (
     histogram_of_classes,
     histogram_of_sizes,
 )
+from groupnoise.io.label_spellings import as_spelt
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -114,6 +116,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         self, fitted: Any, dataset: PartialLabelDataset, *, top: int = 10, exclude_seen: bool = True
     ) -> Answers:
         """Return a label for each row, and the best of its candidates where it has some."""
+        dataset, _ = _as_spelt(fitted, dataset)
         probabilities = fitted.predict_proba(dataset.features)
         best = probabilities.argmax(axis=1)
         columns: dict[str, list[Any]] = {
@@ -233,6 +236,17 @@ def _add_label_truth(
     ]
 
 
+def _as_spelt(fitted: Any, dataset: PartialLabelDataset) -> tuple[PartialLabelDataset, list[str]]:
+    """Return rows with the labels as a model spells them, and what is to be said of that."""
+    known = [str(label) for label in fitted.classes_.tolist()]
+    names, candidates, truth, said = as_spelt(
+        dataset.class_names, dataset.candidates, dataset.truth, known, "rows"
+    )
+    weights = dataset.weights if len(names) == len(dataset.class_names) else None
+    spelt = replace(dataset, class_names=names, candidates=candidates, truth=truth, weights=weights)
+    return spelt, said
+
+
 def evaluate_candidates(
     fitted: Any, dataset: PartialLabelDataset, shares: Mapping[str, Any] | None = None
 ) -> Evaluation:
@@ -247,6 +261,7 @@ def evaluate_candidates(
     `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
     `CandidateSetting.shares` says it; where that is not known, labels of these rows are counted.
     """
+    dataset, notes = _as_spelt(fitted, dataset)
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     probabilities = np.asarray(fitted.predict_proba(dataset.features), dtype=np.float64)
     aligned = with_columns_of(probabilities, columns)
@@ -303,4 +318,4 @@ def evaluate_candidates(
             for figure, found in by_class.items():
                 if column in found:
                     per_class[name][figure] = found[column]
-    return Evaluation(metrics, counts, majority, per_class, curves=curves)
+    return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)

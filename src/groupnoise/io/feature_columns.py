@@ -260,7 +260,8 @@ def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:
         ):
             continue
         is_word = (cells.str.len_chars() <= MAX_NAME) & ~cells.str.contains(r"\s")
-        if bool((is_word & cells.cast(pl.Float64, strict=False).is_null()).all()):
+        is_number = cells.str.contains(r"^[+-]?[0-9.,]+(e[+-]?[0-9]+)?$")
+        if bool((is_word & ~is_number).all()):
             return name
     return None
 

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from groupnoise.core.arrays import BoolArray
+from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.misspelt_labels import slips_in_words
 from groupnoise.core.words import counted, quoted
 from groupnoise.io.sources import Report
@@ -155,6 +156,45 @@ def as_known(label: str, names: Sequence[str]) -> str | None:
     if len(same) == 1:
         return same[0]
     return None if says_nothing(label, names) else label
+
+
+def as_spelt(
+    names: Sequence[str], named: BoolArray, truth: IntArray | None, known: Sequence[str], units: str
+) -> tuple[list[str], BoolArray, IntArray | None, list[str]]:
+    """Return labels of data as a model spells them, and sentences on those it has and has not.
+
+    Returns `names`, `named` and `truth` with one column for all spellings of a label. `named`
+    (n_groups, n_classes): which labels each group has. `truth`: of objects, numbers of labels, or
+    -1. `known`: the labels of the model. `units`: what groups are called.
+    """
+    by_key: dict[str, list[str]] = {}
+    for name in known:
+        by_key.setdefault(spelling_key(name), []).append(name)
+    meant = [
+        name if name in known or len(same) != 1 else same[0]
+        for name in names
+        for same in [by_key.get(spelling_key(name), [])]
+    ]
+    found = list(dict.fromkeys(meant))
+    numbers = np.array([found.index(name) for name in meant], dtype=np.int64)
+    merged = np.zeros((len(named), len(found)), dtype=np.bool_)
+    for column, number in enumerate(numbers):
+        merged[:, number] |= named[:, column]
+    if truth is not None and len(numbers):
+        truth = np.where(truth >= 0, numbers[truth], -1)
+    said = []
+    spelt = [f"{old!r} as {new!r}" for old, new in zip(names, meant, strict=True) if old != new]
+    if spelt:
+        said.append(f"labels are read as the model spells them: {_joined(spelt)}")
+    strange = [number for number, name in enumerate(found) if name not in known]
+    n_strange = int(merged[:, strange].any(axis=1).sum())
+    if n_strange:
+        listed = [found[number] for number in strange if merged[:, number].any()]
+        said.append(
+            f"{n_strange} of {counted(len(named), units)} have labels that the model does not know "
+            f"({quoted(listed)}): no answer names these"
+        )
+    return found, merged, truth, said
 
 
 def split_names(given: str | Sequence[str] | None) -> list[str]:

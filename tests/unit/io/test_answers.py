@@ -8,6 +8,9 @@ from groupnoise import Groups
 from groupnoise.bags.setting import origins_of_instances
 from groupnoise.candidates.setting import among_candidates
 from groupnoise.io import BagDataset, PartialLabelDataset
+from groupnoise.io.feature_columns import column_of_names
+from groupnoise.io.label_spellings import as_spelt
+from groupnoise.io.tables import read_table
 
 PROBABILITIES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
 
@@ -43,3 +46,23 @@ def test_instances_are_named_by_row_and_bag_of_their_file():
     named = replace(bags, bag_ids=np.array(["x", "y"]), source_rows=np.array([0, 2, 1]))
     rows, ids = origins_of_instances(named)
     assert (rows.tolist(), ids.tolist()) == ([0, 2, 1], ["x", "x", "y"])
+
+
+def test_labels_are_spelt_as_a_model_spells_them_and_others_are_told():
+    named = np.array([[True, False, False], [False, True, False], [False, False, True]])
+    names, merged, truth, said = as_spelt(
+        ["OK", "ok ", "odd"], named, np.array([0, 1, -1, 2]), ["NOK", "OK"], "bags"
+    )
+    assert names == ["OK", "odd"]
+    assert merged.tolist() == [[True, False], [True, False], [False, True]]
+    assert truth.tolist() == [0, 0, -1, 1]
+    assert said == [
+        "labels are read as the model spells them: 'ok ' as 'OK'",
+        "1 of 3 bags have labels that the model does not know ('odd'): no answer names these",
+    ]
+    assert as_spelt(["NOK", "OK"], named[:, :2], None, ["NOK", "OK"], "bags")[3] == []
+
+
+def test_numbers_with_decimal_commas_name_no_rows():
+    cells = {"x": ["465,0", "3,25", "1.200,5"], "name": ["a1", "b2", "c3"]}
+    assert column_of_names(read_table(cells)) == "name"
