@@ -138,3 +138,18 @@ def test_windows_larger_than_the_memory_allowed_are_trained_on_from_disk(tmp_pat
     assert sum(a.nbytes for a in (windows.objects, windows.offsets, windows.targets)) > limit
     loss = MaxMatchingRecommender.load(tmp_path / "large-model").history_.column("loss")[0]
     assert loss < np.log(9)
+
+
+def test_a_log_is_converted_whether_its_setting_is_said_or_guessed(log, tmp_path):
+    answer = fit(log, "-o", tmp_path / "model", "--out-of-core", tmp_path / "work", *SMALL)
+    assert "read as clicks (--setting rs)" in answer.stderr
+    assert open_groups(tmp_path / "work/clicks").histories.n_objects > 0
+
+
+def test_a_bot_is_told_of_on_disk_too(log, tmp_path):
+    with log.open("a") as rows:
+        rows.writelines(f"robot,i{n % 7},{n}\n" for n in range(600))
+    work = tmp_path / "work"
+    answer = fit(log, "--setting", "rs", "-o", tmp_path / "model", "--out-of-core", work, *SMALL)
+    assert "user robot clicks unlike people do: 600 clicks" in answer.stderr
+    assert f"`groupnoise audit {log}`" in answer.stderr

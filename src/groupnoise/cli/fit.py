@@ -21,7 +21,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
-from groupnoise.cli.sources import Found, find_data, read_item_table
+from groupnoise.cli.sources import Found, find_data, read_item_table, with_guessed_setting
 from groupnoise.cli.training import (
     cut_on_disk,
     explaining_lack_of_memory,
@@ -234,6 +234,8 @@ def _prepared(
         if method != AUTO_METHOD:
             check_names(method, pairs, setting)
 
+    if out_of_core is not None:
+        options = with_guessed_setting(data, options)
     if out_of_core is not None and not holds_bags(data, options):
         found = open_log(data, options, out_of_core, quiet)
         estimator = make_estimator(method, pairs, paper, seed, found)

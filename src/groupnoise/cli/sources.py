@@ -130,6 +130,17 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
     return find_setting(guess.setting), replace(options, columns=told)
 
 
+def with_guessed_setting(name: str, options: DataOptions) -> DataOptions:
+    """Return options that say what a file holds, by its head alone, so that it need not be read."""
+    from groupnoise.io.data_folder import is_data_folder
+
+    is_file = is_pattern(name) or (Path(name).exists() and not is_data_folder(name))
+    if options.setting is not None or not is_file:
+        return options
+    setting, told = _guessed(name, options)
+    return replace(told, setting=setting.name)
+
+
 def is_pattern(name: str) -> bool:
     """Tell whether a name is a glob or an address, which no set known by name is."""
     return "://" in name or any(mark in name for mark in "*?[")

@@ -55,15 +55,7 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             "that stands for all whom nobody knows, name a column of sessions with --user, or drop "
             "these rows"
         )
-    found = suspicious_users(clicks)
-    if len(found["source"]):
-        worst, n_others = clicks.user_ids[found["source"][0]], len(found["source"]) - 1
-        others = f" (so do {counted(n_others, 'others')})" if n_others else ""
-        yield (
-            f"user {worst!s} clicks unlike people do{others}: {found['why'][0]}; `groupnoise audit "
-            "DATA` lists such users, and --clean clean.csv --drop-users with it writes a cleaned "
-            "log without them"
-        )
+    yield from about_bots(clicks)
     is_next = np.diff(histories.group_of_object) == 0
     steps = np.diff(np.asarray(histories.objects))[is_next]
     n_again, n_at_once = int((steps == 0).sum()), 0
@@ -85,6 +77,19 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             f"{ORDER_OF_IDS}, which is hardly the order of the clicks: that order would be "
             "learned, and figures of last clicks be far too good; name a column of times (`time`, "
             "--time), or shuffle the rows where clicks have no order"
+        )
+
+
+def about_bots(clicks: ClickDataset) -> Iterator[str]:
+    """Yield a sentence where users click unlike people do; a log on disk is read in blocks."""
+    found = suspicious_users(clicks)
+    if len(found["source"]):
+        worst, n_others = clicks.user_ids[found["source"][0]], len(found["source"]) - 1
+        others = f" (so do {counted(n_others, 'others')})" if n_others else ""
+        yield (
+            f"user {worst!s} clicks unlike people do{others}: {found['why'][0]}; `groupnoise audit "
+            "DATA` lists such users, and --clean clean.csv --drop-users with it writes a cleaned "
+            "log without them"
         )
 
 

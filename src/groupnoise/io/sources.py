@@ -83,9 +83,13 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What to call the data: the file's name without suffixes, or that of its folder."""
+        """What to call the data: the file's name without suffixes, or that of its folder.
+
+        Folders of partitions, such as `month=2026-02`, are named by the one around them.
+        """
         if len(self.paths) > 1:
-            return PurePosixPath(self.paths[0]).parent.name
+            folders = PurePosixPath(self.paths[0]).parents
+            return next(each.name for each in folders if "=" not in each.name)
         return name_of(self.paths[0])
 
     def read_bytes(self, path: str) -> bytes:

@@ -47,6 +47,14 @@ def test_every_form_of_a_log_gives_the_same_histories(tmp_path, name, text):
     assert histories(read_clicks(write(tmp_path / name, text))) == EXPECTED
 
 
+def test_a_folder_of_partitions_is_called_as_the_folder_is(tmp_path):
+    for month in ("month=2026-01", "month=2026-02"):
+        (tmp_path / "lake" / month).mkdir(parents=True)
+        frame = pl.DataFrame({"user": ["a", "a"], "item": [1, 2]})
+        frame.write_parquet(tmp_path / "lake" / month / "part-0.parquet")
+    assert read_clicks(tmp_path / "lake").name == "lake"
+
+
 def test_parquet_may_be_a_file_a_folder_a_glob_an_address_or_another_filesystem(tmp_path):
     folder = tmp_path / "log"
     folder.mkdir()
