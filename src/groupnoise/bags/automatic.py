@@ -32,7 +32,8 @@ MIN_BAGS = 10
 MIN_GAIN = 1e-3
 """Nats per bag by which members must do better than the frequencies of labels."""
 CLEAR = 2.0
-"""Standard errors by which held-out bags must prefer a negative label that no name tells of."""
+"""Standard errors by which held-out bags must prefer a negative label that no name tells of, and
+members to the frequencies of labels."""
 CRITERION = "held-out bags: log likelihood, and evidence of single instances"
 NO_BACKGROUND = (
     "Held-out bags did not ask for a background: every instance is given one of the classes, also "
@@ -159,7 +160,7 @@ def decide_members(
         weighed = [weight for _, weight in made.taken]
         scores = made.bags.judged_together(list(zip(made.found, weighed, strict=True)))
         held_out = float(scores.mean())
-        warnings += _warnings_of(scores - baseline)
+        warnings += warnings_of(scores - baseline)
     weights = tuple((option.name, weight) for option, weight in made.taken)
     if trials and made.bags.shares_background:
         why = f"{why} {SHARED_BACKGROUND}"
@@ -290,10 +291,17 @@ def _frequency_scores(bags: HeldOutBags) -> FloatArray:
     return result
 
 
-def _warnings_of(gain: FloatArray) -> list[str]:
+def warnings_of(gain: FloatArray) -> list[str]:
     """Return what to look at where held-out bags gain little over the frequencies of labels."""
-    if gain.mean() > max(standard_error(gain), MIN_GAIN):
+    error = standard_error(gain)
+    if gain.mean() > max(CLEAR * error, MIN_GAIN):
         return []
+    if gain.mean() > max(error, MIN_GAIN):
+        return [
+            "held-out bags are predicted hardly better than by the frequencies of their labels: "
+            f"with {counted(len(gain), 'bags')} that may be luck, as the settings were chosen by "
+            "the same bags; evaluate on further bags before you rely on the answers."
+        ]
     return [
         "held-out bags are predicted no better than by the frequencies of their labels; look at "
         "whether the features tell the labels apart, whether labels are right, and whether "

@@ -4,7 +4,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.automatic import NO_BACKGROUND
+from groupnoise.bags.automatic import NO_BACKGROUND, warnings_of
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
 from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
@@ -108,6 +108,7 @@ def test_the_same_seed_decides_the_same():
     assert one.decisions_.taken == two.decisions_.taken
 
 
+@pytest.mark.filterwarnings("ignore:held-out bags are predicted hardly better")
 def test_explicit_values_are_respected():
     bags, labels = small()
     model = MaxMatchingMILClassifier(
@@ -182,6 +183,15 @@ def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
     wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
     assert wide == {hidden}
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"), [(0.1, "no better than"), (0.3, "hardly better than"), (0.5, None)]
+)
+def test_a_gain_over_frequencies_that_may_be_luck_is_told(gain, said):
+    # Of 26 bags the standard error of the mean is .2.
+    told = warnings_of(gain + np.tile([-1.0, 1.0], 13))
+    assert [said in each for each in told] == ([True] if said else [])
 
 
 def test_labels_that_instances_inherit_are_held_back_by_the_number_of_instances():
