@@ -23,7 +23,7 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.gaps import Fill, fill_of
+from groupnoise.io.gaps import Fill, fill_of, with_merged_cells
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.no_features import RowAnswers
@@ -199,6 +199,7 @@ def _bags_from_table(
     if truth_column is not None:
         taken.add(truth_column)
 
+    table = with_merged_cells(table, group_column, label_columns if labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []

@@ -32,6 +32,8 @@ from groupnoise.io.word_features import (
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
+MARKED = "numbers with a unit or marks between thousands: write the numbers alone"
+_MARKED_NUMBER = r"^\s*[+-]?[€$£]?\s*\d[\d.,']*\s*(%|[€$£]|[a-zA-Zµ°/²³]{1,6})?\s*$"
 _POSITION = re.compile(r"column_(\d+)")
 
 
@@ -192,7 +194,11 @@ def feature_columns(
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
         check_decimal_commas(table, free)
-    left_out = {column: "not numeric" for column in free if column not in numeric}
+    left_out = {
+        column: MARKED if _are_marked_numbers(table.frame[column]) else "not numeric"
+        for column in free
+        if column not in numeric
+    }
     categories = [column for column in left_out if names_categories(table, column)]
     for column in categories:
         left_out[column] = "not numeric; --features takes its words if you name it"
@@ -232,6 +238,14 @@ def feature_columns(
     if left_out:
         report(f"left out {_listing(left_out)}")
     return chosen, recurring
+
+
+def _are_marked_numbers(cells: pl.Series) -> bool:
+    """Tell whether cells are numbers with a unit, a currency, or marks between thousands."""
+    if cells.dtype != pl.String or holds_times(cells):
+        return False
+    filled = cells.drop_nulls()
+    return len(filled) > 0 and bool(filled.str.contains(_MARKED_NUMBER).all())
 
 
 def _recurs(table: Table, column: str) -> bool:

@@ -316,3 +316,36 @@ def test_tables_of_a_folder_and_their_labels_are_read_in_the_form_that_is_said(t
     assert bags.bags[1].tolist() == [[1.5, 1.5], [2.5, 3.5]]
     with pytest.raises(DataError, match="If each file is a bag, give the table of their labels"):
         read_bags(folder)
+
+
+@pytest.mark.parametrize("ids", ["a,,,b,,c,,", "a,a,a,b,b,c,c,c"])
+def test_ids_and_labels_of_merged_cells_are_those_of_the_rows_below(tmp_path, ids):
+    told = []
+    labels = ["x", "", "", "y", "", "x", "", ""]
+    rows = [
+        f"{bag},{label},{n}"
+        for n, (bag, label) in enumerate(zip(ids.split(","), labels, strict=True))
+    ]
+    path = write(tmp_path / "bags.csv", "\n".join(["bag,label,f", *rows]) + "\n")
+    bags = read_bags(path, report=told.append)
+    assert bags.bag_ids.tolist() == ["a", "b", "c"]
+    assert bags.bags.sizes.tolist() == [3, 2, 3]
+    assert bags.labels.argmax(axis=1).tolist() == [0, 1, 0]
+    assert "took the one label of each bag in column 'label' as that of all its rows" in told
+    assert any("as the one above" in each for each in told) == (",," in ids)
+
+
+def test_numbers_with_units_are_left_out_with_the_reason():
+    told = []
+    rows = {
+        "bag": [1, 1, 2, 2],
+        "label": ["x", "x", "y", "y"],
+        "f": [1.0, 2.0, 3.0, 5.0],
+        "share": ["1 %", "2.5 %", "3 %", "4 %"],
+        "sum": ["1,200.5", "9,000.5", "12,000", "7"],
+        "day": ["11.03.2024", "12.03.2024", "13.03.2024", "14.03.2024"],
+    }
+    read_bags(rows, report=told.append)
+    assert "'share' (numbers with a unit or marks between thousands: write the numbers" in told[-1]
+    assert "'sum' (numbers with" in told[-1]
+    assert "'day' (not numeric)" in told[-1]
