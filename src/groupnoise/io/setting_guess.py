@@ -217,9 +217,10 @@ def _question(path: str, readings: Sequence[CellReading]) -> str:
         " ".join(f"--{part} {name!r}" for part, name in each.columns.items()) for each in readings
     ]
     more = "in more than one way" if len(ways) > 1 else f"so, but {readings[0].doubt}"
+    say = "which" if len(ways) > 1 else "that if it is right"
     return (
         f"the columns of {path} may be read {more}: by their cells {' or '.join(ways[:4])}; say "
-        "which."
+        f"{say}."
     )
 
 

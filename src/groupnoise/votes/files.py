@@ -21,6 +21,7 @@ from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label
 from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
 from groupnoise.votes.guesses import (
+    are_counts,
     column_of_lists,
     columns_beside_lists,
     columns_of_one_label_set,
@@ -180,8 +181,11 @@ def _from_candidates(
     if candidates is None:
         candidates = _named_candidates(columns) or column_of_lists(table)
         if candidates is None:
-            alike = ",".join(columns_of_one_label_set(table))
-            hint = f"; these hold the same labels: --annotators '{alike}'" if alike else ""
+            alike = columns_of_one_label_set(table)
+            hint = f"; these hold the same labels: --annotators '{','.join(alike)}'"
+            if are_counts(table, alike):
+                hint = f"; {quoted(alike)} look like numbers of votes: write a line for each vote"
+            hint = hint if alike else ""
             raise MissingColumnError(
                 f"{table.origin} has neither annotators nor candidates; name the columns of the "
                 "votes with `annotators` (--annotators 'ann_*'), who voted in a table of one vote "

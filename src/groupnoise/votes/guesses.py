@@ -59,6 +59,15 @@ def columns_of_one_label_set(table: Table) -> list[str]:
     return []
 
 
+def are_counts(table: Table, columns: Sequence[str]) -> bool:
+    """Tell whether columns count the votes for a label each: all rows have equally many."""
+    if len(columns) < 2:
+        return False
+    numbers = table.frame.select(pl.col(list(columns)).cast(pl.Float64, strict=False))
+    sums = numbers.sum_horizontal(ignore_nulls=False)
+    return not sums.null_count() and sums.n_unique() == 1 and sums[0] > 1
+
+
 def columns_that_agree(table: Table) -> list[str]:
     """Return columns of one set of labels that agree beyond chance: votes on the same rows.
 

@@ -58,7 +58,7 @@ def test_a_label_that_follows_a_number_makes_no_bags_of_it(tmp_path):
 def test_few_bags_are_asked_about(tmp_path):
     few = {name: np.asarray(cells)[:36] for name, cells in branches().items()}
     with pytest.raises(
-        DataError, match=r"fewer than ten bags .* --group 'branch' --label 'denied'; say which"
+        DataError, match=r"fewer than ten bags .* --group 'branch' --label 'denied'; say that if"
     ):
         told(tmp_path, few)
 

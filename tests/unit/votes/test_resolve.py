@@ -811,3 +811,9 @@ def test_rows_of_votes_are_found_by_each_annotator_voting_once_on_each():
     resolved = resolve(votes)
     assert len(resolved.rows) == 12
     assert "took column 'Präparat' as the row of a vote" in resolved.notes
+
+
+def test_numbers_of_votes_are_not_taken_for_annotators():
+    counts = pd.DataFrame({"n_cat": [3, 1, 2, 0] * 5, "n_dog": [0, 2, 1, 3] * 5})
+    with pytest.raises(DataError, match="'n_cat' and 'n_dog' look like numbers of votes: write a"):
+        resolve(counts)
