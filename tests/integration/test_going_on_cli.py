@@ -204,3 +204,17 @@ def test_ids_that_lost_their_zeros_are_told_of(tmp_path: Path) -> None:
     assert "items of their own" in said
     told = run("predict", tmp_path / "model", night, "-o", tmp_path / "items.csv")
     assert "lost the zeros in front" in told
+    table = tmp_path / "items.csv"
+    table.write_text("item,title\nA,Ape\n" + "".join(f"{n},T{n}\n" for n in range(12)))
+    told = run("export", tmp_path / "model", "-o", tmp_path / "artifact", "--items", table)
+    assert "such as '1', which the model calls '001', lost the zeros in front" in told
+    rows = [f"{n:03d},{'ab'[n % 2]}" for n in range(12)]
+    table.write_text("\n".join(["item,kind", *rows, "11,b", "A,a"]) + "\n")
+    told = run("fit", log, "-o", tmp_path / "more", "--items", table, *QUICK)
+    assert "rows of unknown ids count as further items" in told
+    (tmp_path / "gone.txt").write_text("1\n2\nA\n")
+    recall = ["recall", tmp_path / "artifact", "--histories", log, "-o", tmp_path / "out.csv"]
+    told = run(*recall, "--deny", tmp_path / "gone.txt")
+    assert "2 of 3 ids unknown to the model, such as '1'" in told
+    (tmp_path / "gone.txt").write_text("001\nA\n2\n")
+    assert "unknown to the model" not in run(*recall, "--deny", tmp_path / "gone.txt")

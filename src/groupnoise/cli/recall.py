@@ -99,6 +99,17 @@ def recall(
         interests=interests,
     )
     model = open_artifact(artifact)
+    for path, listed in zip(
+        (*(allow or ()), *(deny or ())),
+        (*requested.allow_lists, *requested.deny_lists),
+        strict=True,
+    ):
+        unknown = listed.ids[model.items.positions_of(listed.ids) < 0]
+        if 2 * len(unknown) > len(listed.ids):
+            say_aside(
+                f"{path}: {len(unknown)} of {counted(len(listed.ids), 'ids')} unknown to the "
+                f"model, such as {unknown[0]!r}: these neither allow nor deny anything"
+            )
     check_output(output)
     with progress_bars("count", "left", quiet=quiet, transient=False) as bar:
         task = bar.add_task("histories", total=None)

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import read_history_text
+from groupnoise.clicks.oddities import about_lost_zeros
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_no_empty_cells
@@ -86,6 +88,8 @@ def read_items(
             f"{len(lacking_rows)} of {counted(len(keys), 'items')} of the model have no row in "
             f"{origin}, such as {lacking_rows[0]!r}: they go by their ids, without a category"
         )
+        if lost := about_lost_zeros(np.array(ids), np.array(keys)):
+            guesses(f"{origin}: {lost}")
     taken = {items}
     titles = pick_column("title", title, columns, origin=origin, report=guesses, taken=taken)
     title_of = dict(zip(ids, _texts(table, titles), strict=True)) if titles else {}
@@ -166,6 +170,8 @@ def read_item_rows(
                 "give each item one row."
             )
         first[each] = row
+    if ids and (lost := about_lost_zeros(np.array(ids), item_ids)):
+        guesses(f"{table.origin}: {lost}; rows of unknown ids count as further items")
     return ItemRows(ids, table.frame.drop(name), table.origin)
 
 

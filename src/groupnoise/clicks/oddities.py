@@ -125,13 +125,13 @@ def about_foreign_items(asked: NDArray[Any], known: NDArray[Any]) -> str:
 
 
 def about_lost_zeros(asked: NDArray[Any], known: NDArray[Any]) -> str | None:
-    """Say that items of a log are strange to a model for want of zeros in front; None if not so.
+    """Say that items of a file are strange to a model for want of zeros in front, if they are.
 
-    `asked`: the items of the log. `known`: those of the model.
+    `asked`: the items of the log, or of another file. `known`: those of the model.
 
     >>> about_lost_zeros(np.array([7, 8]), np.array(["007", "8"]))
     "1 of 2 items, such as '7', which the model calls '007', lost the zeros in front; keep ids as \
-text where the log is made (dtype=str in pandas)"
+text where the file is made (dtype=str in pandas)"
     """
     if known.dtype.kind != "U":
         return None
@@ -143,6 +143,6 @@ text where the log is made (dtype=str in pandas)"
         return None
     return (
         f"{len(bare)} of {counted(len(asked), 'items')}, such as {bare[0]!r}, which the model "
-        f"calls {spelt[bare[0]]!r}, lost the zeros in front; keep ids as text where the log is "
+        f"calls {spelt[bare[0]]!r}, lost the zeros in front; keep ids as text where the file is "
         "made (dtype=str in pandas)"
     )
