@@ -49,6 +49,9 @@ Fit = Callable[[MethodEntry], Evaluation]
 METRIC = "full NDCG@10"
 COLUMN = "NDCG@10"
 
+MIN_GROUPS = 10
+"""Groups held out below which figures say little."""
+
 
 def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEntry]:
     """Return the methods of a setting by name; all that answer the same question by default.
@@ -107,6 +110,10 @@ def compare_methods(
     # What is odd about the first split is so about all of them, such as clicks that are repeated.
     about = result.notes if setting.judged_by_protocol else ()
     about = tuple(note for note in about if not note.startswith(BEHIND))  # of one method alone
+    n_held = len(setting.hold_out(dataset, share, seed))
+    if n_held < MIN_GROUPS:
+        held = counted(n_held, setting.units)
+        about += (f"each split holds out {held}: that says little; --share holds out more",)
     return ComparisonOfMethods(
         dataset=dataset.name,
         setting=setting.name,

@@ -192,3 +192,10 @@ def test_baselines_without_a_scaling_get_the_scaling_of_ours(name):
     (entry,) = methods_to_compare(setting, [name])
     made = make_estimator(entry, 0)
     assert made.scaling == "standard"
+
+
+def test_few_histories_held_out_are_said_to_say_little():
+    few = compare(make_shop(n_users=40, random_state=0), "popularity", n_splits=1)
+    assert "each split holds out 8 histories: that says little" in " ".join(few.notes)
+    more = compare(make_shop(n_users=60, random_state=0), "popularity", n_splits=1)
+    assert "says little" not in " ".join(more.notes)
