@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MIN_TOLD = 0.01
 """Weight from which on a member is named."""
+MAX_NAMED = 5
+"""Settings that a sentence names at most; a table has the others."""
 MIN_ROWS = 4
 """Settings that are shown at least, so that what was taken can be compared."""
 
@@ -175,14 +177,11 @@ class Decisions:
                 f"{self.seconds:.3g} s, "
                 f"judged by {self.criterion}."
             )
-        taken = [
-            name if len(self.taken) == 1 else f"{name} ({weight:.0%})"
-            for name, weight in sorted(self.taken, key=lambda pair: -pair[1])
-            if weight >= MIN_TOLD
-        ]
-        n_small = len(self.taken) - len(taken)
-        small = f"{counted(n_small, 'others')} of less than {MIN_TOLD:.0%}"
-        rest = f"; and {small}{' each' * (n_small > 1)}" if n_small else ""
+        heavy = sorted(self.taken, key=lambda pair: -pair[1])
+        named = [pair for pair in heavy[:MAX_NAMED] if pair[1] >= MIN_TOLD]
+        taken = [f"{name} ({weight:.0%})" if len(heavy) > 1 else name for name, weight in named]
+        left = [weight for _, weight in heavy[len(named) :]]
+        rest = f"; and {counted(len(left), 'others')} ({sum(left):.0%})" if left else ""
         lines.append(f"Taken: {'; '.join(taken)}{rest}.")
         lines += self.reasons
         if self.baselines:

@@ -164,7 +164,7 @@ def test_members_of_next_to_no_weight_are_counted_not_listed():
     stream = io.StringIO()
     Console(file=stream, width=120).print(render_decisions(decisions))
     text = stream.getvalue()
-    assert "setting 2 (19%); and 27 others of less than 1% each." in text
+    assert "setting 2 (19%); and 27 others (1%)." in text
     assert "not shown: 26 taken" in text
     assert "< 1%" in text
     assert "setting 9" not in text
@@ -183,6 +183,6 @@ def test_settings_shown_and_counted_add_up_to_those_there_are():
     Console(file=stream, width=400).print(render_decisions(decisions))
     text = stream.getvalue()
     assert "Tried 40 of 46 settings" in text
-    assert "setting 9 (9%); and 1 other of less than 1%." in text
+    assert "setting 4 (10%); and 6 others (50%)." in text
     counted = "not shown: 3 taken, 29 tried and not taken, 6 not tried"  # 8 are shown
     assert counted in " ".join(text.split())
