@@ -256,7 +256,10 @@ def guess_negative(
         first: dict[Any, Option] = {}
         for option in bag_options(search.problem, facts):
             parameters = option.parameters
-            if parameters["encoder"] == "identity" and parameters["scaling"] == "standard":
+            # To labels that instances inherit the two classes are alike: they speak for none.
+            is_one_sided = column is None or parameters["likelihood"] != "inherited"
+            is_plain = parameters["encoder"] == "identity" and parameters["scaling"] == "standard"
+            if is_one_sided and is_plain:
                 first.setdefault((parameters["likelihood"], parameters["background"]), option)
         options = list(first.values())
         tried = [search.out_of_fold(each, search.n_folds, options).scores for each in options]

@@ -4,7 +4,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.automatic import NO_BACKGROUND, warnings_of
+from groupnoise.bags.automatic import NO_BACKGROUND, guess_negative, warnings_of
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
 from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
@@ -183,6 +183,16 @@ def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
     wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
     assert wide == {hidden}
+
+
+def test_of_two_classes_whose_bags_hold_nothing_else_none_is_negative():
+    rows, digits = load_digits(return_X_y=True)
+    generator = np.random.default_rng(1)
+    of_digit = [np.flatnonzero(digits == digit) for digit in (5, 3)]
+    drawn = [generator.choice(of_digit[bag % 2], 4, replace=False) for bag in range(40)]
+    bags = Groups(rows[np.concatenate(drawn)], np.arange(0, 161, 4))
+    labels = np.arange(40)[:, None] % 2 == np.arange(2)
+    assert guess_negative(bags, labels, np.array(["five", "three"]), 0) == (None, ())
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ class JsonHandler(logging.StreamHandler[TextIO]):
         try:
             self.stream.write(line)
             self.stream.flush()
-        except OSError:
+        except (OSError, ValueError):  # the latter where the stream was closed
             pass  # as of any handler: a log that cannot be written must not end a request
         finally:
             self.release()

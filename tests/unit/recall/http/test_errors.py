@@ -1,6 +1,7 @@
 """Every failure in one shape, whatever it was."""
 
 import asyncio
+import io
 import json
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 
 from groupnoise.exceptions import ModelFileError
 from groupnoise.recall.http import ServiceSettings, create_app
+from groupnoise.recall.http.monitoring import JsonHandler
 from groupnoise.recall.http.service import ModelSlot, RecallService
 from serving_support import write_shop
 
@@ -40,3 +42,10 @@ def test_an_artifact_whose_card_cannot_be_sent_is_refused(tmp_path, unwritable):
     manifest.write_text(json.dumps(content))
     with pytest.raises(ModelFileError):
         ModelSlot(tmp_path)
+
+
+def test_a_log_whose_stream_was_closed_does_not_end_a_request():
+    stream = io.StringIO()
+    handler = JsonHandler(stream)
+    stream.close()
+    handler.write_line("{}\n")
