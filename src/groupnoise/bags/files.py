@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
@@ -23,7 +25,7 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.gaps import Fill, fill_of, with_merged_cells
+from groupnoise.io.gaps import Fill, fill_of
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.no_features import RowAnswers
@@ -199,7 +201,7 @@ def _bags_from_table(
     if truth_column is not None:
         taken.add(truth_column)
 
-    table = with_merged_cells(table, group_column, label_columns if labels_needed else (), report)
+    table = _with_merged_cells(table, group_column, label_columns if labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []
@@ -337,3 +339,36 @@ def _array_labels(
     one_hot = np.zeros((n_bags, len(classes)), dtype=np.bool_)
     one_hot[np.arange(n_bags), codes] = True
     return one_hot, class_names
+
+
+def _with_merged_cells(table: Table, group: str, labels: Sequence[str], report: Report) -> Table:
+    """Return a table of bags whose ids or labels stand in the first of their rows alone.
+
+    As spreadsheets write merged cells: ids that all stand once, above the empty cells of their
+    rows, and one label in each bag. `group`, `labels`: the columns.
+    """
+    frame = table.frame
+    ids = frame[group].cast(pl.String).str.strip_chars().replace("", None)
+    filled = ids.drop_nulls()
+    if len(ids) and ids[0] is not None and filled.n_unique() == len(filled) <= len(ids) / 2:
+        below = frame[group].set(ids.is_null(), None).forward_fill()
+        frame = frame.with_columns(below.alias(group))
+        report(
+            f"took each empty cell of column {group!r} as the one above: every other stands once"
+        )
+    for label in labels if len(labels) == 1 else ():
+        if frame.schema[label].is_nested():
+            continue
+        cells = frame[label].cast(pl.String).str.strip_chars().replace("", None)
+        sizes = (
+            frame.select(group, said=cells)
+            .group_by(group)
+            .agg(n=pl.len(), n_said=pl.col("said").count())
+        )
+        if bool((sizes["n_said"] == 1).all()) and bool((sizes["n"] > 1).any()):
+            said = frame[label].set(cells.is_null(), None)
+            frame = frame.with_columns(said.alias(label)).with_columns(
+                pl.col(label).drop_nulls().first().over(group)
+            )
+            report(f"took the one label of each bag in column {label!r} as that of all its rows")
+    return table if frame is table.frame else replace(table, frame=frame)

@@ -99,36 +99,3 @@ def _named(columns: Sequence[str]) -> str:
     more = f" and {len(columns) - MAX_GAPS} more" if len(columns) > MAX_GAPS else ""
     many = "columns" if len(columns) > 1 else "column"
     return f"the {many} {', '.join(map(repr, columns[:MAX_GAPS]))}{more}"
-
-
-def with_merged_cells(table: Table, group: str, labels: Sequence[str], report: Report) -> Table:
-    """Return a table of bags whose ids or labels stand in the first of their rows alone.
-
-    As spreadsheets write merged cells: ids that all stand once, above the empty cells of their
-    rows, and one label in each bag. `group`, `labels`: the columns.
-    """
-    frame = table.frame
-    ids = frame[group].cast(pl.String).str.strip_chars().replace("", None)
-    filled = ids.drop_nulls()
-    if len(ids) and ids[0] is not None and filled.n_unique() == len(filled) <= len(ids) / 2:
-        below = frame[group].set(ids.is_null(), None).forward_fill()
-        frame = frame.with_columns(below.alias(group))
-        report(
-            f"took each empty cell of column {group!r} as the one above: every other stands once"
-        )
-    for label in labels if len(labels) == 1 else ():
-        if frame.schema[label].is_nested():
-            continue
-        cells = frame[label].cast(pl.String).str.strip_chars().replace("", None)
-        sizes = (
-            frame.select(group, said=cells)
-            .group_by(group)
-            .agg(n=pl.len(), n_said=pl.col("said").count())
-        )
-        if bool((sizes["n_said"] == 1).all()) and bool((sizes["n"] > 1).any()):
-            said = frame[label].set(cells.is_null(), None)
-            frame = frame.with_columns(said.alias(label)).with_columns(
-                pl.col(label).drop_nulls().first().over(group)
-            )
-            report(f"took the one label of each bag in column {label!r} as that of all its rows")
-    return table if frame is table.frame else replace(table, frame=frame)
