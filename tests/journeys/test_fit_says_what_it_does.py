@@ -51,3 +51,9 @@ def test_fit_says_what_it_did_with_a_table_of_items(command, log, tmp_path):
     assert "1 item of 14, without a click, placed by it" in said
     assert "2 new clicks on model: its 14 items stay" in said
     assert "updated with more.csv, 2" in command("info", "next").out
+
+
+def test_a_file_that_is_not_there_is_told_before_its_options(command):
+    said = command("fit", "none.csv", "--truth", "true", "-o", "model", code=2).err
+    assert "there is no file" in said
+    assert "known by name" not in said

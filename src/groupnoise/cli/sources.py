@@ -99,11 +99,12 @@ def find_data(
             if check is not None:
                 check(expected.name)
             return read_file(name, expected, options, remembered=remembered, **reader_options)
+        known = find_dataset(name)  # first: a file that is not there has no options to complain of
         _check_no_options(name, "a set known by name", options)
         if check is not None:
-            check(find_dataset(name).setting)
+            check(known.setting)
         dataset = load_dataset(name, data_dir=options.data_dir)
-        return Found(dataset, setting_of(dataset), name, find_dataset(name))
+        return Found(dataset, setting_of(dataset), name, known)
     stored = open_groups(name)
     if isinstance(stored, Windows):
         raise DataError(
