@@ -249,8 +249,9 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def bag_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return the probability that each bag has each label.
 
-        They are calibrated on bags that were held out in `fit`. Where no bag of the training had
-        more than one label the probabilities of a bag sum to one.
+        They are calibrated on bags that were held out in `fit`; few of these make none certain: of
+        two labels at most one in as many as were held out, and two, is left to the other. Where no
+        bag of the training had more than one label the probabilities of a bag sum to one.
 
         Returns
         -------

@@ -15,19 +15,49 @@ KNEE = 0.9
 
 
 def log_bag_proba(
-    log_odds: FloatArray, exclusive: bool, has_negative: bool
+    log_odds: FloatArray, exclusive: bool, has_negative: bool, doubt: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Return log P(label present) and log P(label absent) of each bag, (n_bags, n_named).
 
     `log_odds` (n_bags, n_named): calibrated. `exclusive`: whether a bag has at most one label: then
     the labels, and the negative one where there is one, share one probability. `has_negative`:
-    whether a bag may have none of the labels.
+    whether a bag may have none of the labels. `doubt`: share of bags of which nothing is known.
     """
     if not exclusive or (has_negative and log_odds.shape[1] == 1):
-        return -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
-    padded = np.hstack([log_odds, np.zeros((len(log_odds), 1))]) if has_negative else log_odds
-    present = log_odds - np.logaddexp.reduce(padded, axis=1, keepdims=True)
-    return present, np.log1p(-np.exp(np.minimum(present, -1e-12)))
+        present, absent = -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
+    else:
+        padded = np.hstack([log_odds, np.zeros((len(log_odds), 1))]) if has_negative else log_odds
+        present = log_odds - np.logaddexp.reduce(padded, axis=1, keepdims=True)
+        absent = np.log1p(-np.exp(np.minimum(present, -1e-12)))
+    chance = chance_of_label(log_odds.shape[1], exclusive, has_negative)
+    return mixed_with_chance(present, doubt, chance), mixed_with_chance(absent, doubt, 1.0 - chance)
+
+
+def chance_of_label(n_named: int, exclusive: bool, has_negative: bool) -> float:
+    """Return how likely a label is in a bag of which nothing is known: labels are alike then.
+
+    Not by their frequencies, so that the likeliest label stays the likeliest. Parameters are as in
+    :func:`log_bag_proba`.
+    """
+    return 1.0 / (n_named + has_negative) if exclusive else 0.5
+
+
+def doubt_after(n_bags: int, before: float = 1.0) -> float:
+    """Return the share of bags of which nothing is known after so many held-out ones.
+
+    Members may tell all of these apart and be wrong about the next: by Laplace's rule of succession
+    one of two labels is to be expected wrong once in `n_bags` + 2. `before`: the share before these
+    bags were seen.
+    """
+    return before / (1.0 + 0.5 * n_bags * before)
+
+
+def mixed_with_chance(log_proba: FloatArray, doubt: float, chance: float) -> FloatArray:
+    """Return log probabilities of bags if nothing but `chance` is known of a share of them."""
+    if doubt == 0.0 or chance == 0.0:
+        return log_proba
+    result: FloatArray = np.logaddexp(np.log1p(-doubt) + log_proba, np.log(doubt * chance))
+    return result
 
 
 def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> FloatArray:
@@ -49,24 +79,28 @@ def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> F
 
 
 def label_log_likelihood(
-    log_odds: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
+    log_odds: FloatArray,
+    labels: BoolArray,
+    exclusive: bool,
+    has_negative: bool,
+    doubt: float = 0.0,
 ) -> FloatArray:
     """Return the log likelihood of the labels of each bag, bounded by a little doubt.
 
     `log_odds` (n_bags, n_named): calibrated. `labels`: what the bags are labelled with.
-    `exclusive`, `has_negative`: as in :func:`log_bag_proba`.
+    `exclusive`, `has_negative`, `doubt`: as in :func:`log_bag_proba`.
     """
-    log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative)
+    log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative, doubt)
     if not exclusive or labels.shape[1] == 1:
         return with_doubt(np.where(labels, log_present, log_absent).sum(axis=1))
     chosen = np.where(labels, log_present, 0.0).sum(axis=1)
-    return with_doubt(np.where(labels.any(axis=1), chosen, log_none(log_odds)))
+    return with_doubt(np.where(labels.any(axis=1), chosen, log_none(log_odds, doubt)))
 
 
-def log_none(log_odds: FloatArray) -> FloatArray:
-    """Return log P(none of the labels) where a bag has at most one."""
-    result: FloatArray = -np.logaddexp(0.0, np.logaddexp.reduce(log_odds, axis=1))
-    return result
+def log_none(log_odds: FloatArray, doubt: float = 0.0) -> FloatArray:
+    """Return log P(none of the labels) where a bag has at most one, or none."""
+    none: FloatArray = -np.logaddexp(0.0, np.logaddexp.reduce(log_odds, axis=1))
+    return mixed_with_chance(none, doubt, chance_of_label(log_odds.shape[1], True, True))
 
 
 def share_explained(

@@ -120,7 +120,7 @@ class BagCalibration(CalibratedSets, Calibration):
         super()._take_calibration(other)
         estimator: Any = self
         if other.ensemble_ is not None:
-            scales = ("scale", "shift", "bag_scale", "bag_shift", "threshold")
+            scales = ("scale", "shift", "bag_scale", "bag_shift", "threshold", "doubt")
             own = {name: getattr(other.ensemble_, name) for name in scales}
             self._set_ensemble(replace(estimator.ensemble_, **own))
 

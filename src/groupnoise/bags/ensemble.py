@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from groupnoise.bags.bag_odds import (
     at_most_of_bag,
+    chance_of_label,
     label_log_likelihood,
     log_bag_proba,
     log_none,
@@ -55,6 +56,8 @@ class BagEnsemble:
         instance; none where held-out bags are told no better than by the frequencies of labels.
     `threshold`: of positive and negative bags, the probability from which on an instance is called
         positive; positive ones are rare, and half would be too much for most.
+    `doubt`: share of bags of which nothing is taken to be known, so that few held-out bags that
+        were all told rightly make no answer certain.
     """
 
     members: Sequence[FittedMember]
@@ -69,6 +72,7 @@ class BagEnsemble:
     bag_shift: float
     bag_share: float = 0.0
     threshold: float = 0.5
+    doubt: float = 0.0
 
     def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
         """Return log P(target | instance), classes in their order and a background last."""
@@ -110,8 +114,11 @@ class BagEnsemble:
         `log_p` (n_rows, n_targets): of instances, in the order of the classes. `log_odds` (n_bags,
         n_named): calibrated. `sizes`: of the bags.
         """
-        present, absent = log_bag_proba(log_odds, self.exclusive, self.has_negative)
+        kind = (self.exclusive, self.has_negative)
+        present, absent = log_bag_proba(log_odds, *kind)
         against = np.clip(present - absent, -MAX_SHIFT, 0.0)
+        # Doubt holds instances of sure bags back, but lifts none of a bag that lacks the label.
+        most = np.exp(np.minimum(present, log_bag_proba(log_odds, *kind, self.doubt)[0]))
         if self.negative is not None:
             against = np.insert(against, self.negative, 0.0, axis=1)
         of_instances = torch.from_numpy(against.repeat(sizes, axis=0))
@@ -123,7 +130,7 @@ class BagEnsemble:
         free = self.n_named if self.negative is None else self.negative
         proba = log_p.exp().numpy()
         named = np.delete(np.arange(proba.shape[1]), free)
-        capped = at_most_of_bag(proba[:, named], np.exp(present), sizes)
+        capped = at_most_of_bag(proba[:, named], most, sizes)
         left = proba[:, named] - capped
         proba[:, named], proba[:, free] = capped, proba[:, free] + left.sum(axis=1)
         return torch.from_numpy(np.log(np.maximum(proba, MIN_PROBABILITY)))
@@ -178,11 +185,12 @@ class BagEnsemble:
 
     def log_proba_of_bags(self, log_odds: FloatArray) -> FloatArray:
         """Return log P(class | bag) from calibrated log odds of the named labels."""
-        log_present, log_absent = log_bag_proba(log_odds, self.exclusive, self.has_negative)
+        kind = (self.exclusive, self.has_negative)
+        log_present, log_absent = log_bag_proba(log_odds, *kind, self.doubt)
         if self.negative is None:
             return log_present
         if self.exclusive:
-            none = log_none(log_odds)
+            none = log_none(log_odds, self.doubt)
         else:
             none = log_absent.sum(axis=1)
         result: FloatArray = np.insert(log_present, self.negative, none, axis=1)
@@ -214,7 +222,9 @@ class BagEnsemble:
 
     def log_odds_of_proba(self, proba: FloatArray) -> FloatArray:
         """Return the log odds of the named labels from P(class | bag), (n_bags, n_named)."""
-        log_p = np.log(np.clip(proba, MIN_PROBABILITY, None))
+        chance = chance_of_label(self.n_named, self.exclusive, self.has_negative)
+        proba = np.clip((proba - self.doubt * chance) / (1.0 - self.doubt), 0.0, 1.0)
+        log_p = np.log(np.maximum(proba, MIN_PROBABILITY))
         if self.negative is None:
             left = 1.0 - proba.sum(axis=1, keepdims=True) if self.has_negative else 1.0
             named, none = log_p, np.log(np.maximum(left, MIN_PROBABILITY))
@@ -227,21 +237,8 @@ class BagEnsemble:
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        rest = {
-            name: getattr(self, name)
-            for name in (
-                "n_named",
-                "negative",
-                "exclusive",
-                "has_negative",
-                "scale",
-                "shift",
-                "bag_scale",
-                "bag_shift",
-                "bag_share",
-                "threshold",
-            )
-        }
+        names = [each.name for each in fields(self) if each.name not in ("members", "statistics")]
+        rest = {name: getattr(self, name) for name in names}
         members = [member.as_record() for member in self.members]
         statistics = [whole.as_record() for whole in self.statistics]
         return {"members": members, "statistics": statistics, **rest}

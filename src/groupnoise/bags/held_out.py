@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groupnoise.bags.bag_odds import label_log_likelihood, share_explained
+from groupnoise.bags.bag_odds import doubt_after, label_log_likelihood, share_explained
 from groupnoise.bags.ensemble import (
     MAX_BAG_SHARE,
     BagEnsemble,
@@ -279,7 +279,7 @@ def combined(
     has_negative = negative is not None or not labels.any(axis=1).all()
     return BagEnsemble(
         members, statistics, labels.shape[1], negative, exclusive, has_negative, scale=1.0,
-        shift=0.0, bag_scale=1.0, bag_shift=0.0,
+        shift=0.0, bag_scale=1.0, bag_shift=0.0, doubt=doubt_after(len(labels)),
     )  # fmt: skip
 
 
@@ -329,6 +329,7 @@ def calibrated(
         bag_scale=of_bags.bag_scale,
         bag_shift=of_bags.bag_shift,
         bag_share=MAX_BAG_SHARE * told,
+        doubt=doubt_after(len(bags.labels)),
     )
     if of_instances.chances is None or ensemble.negative is None:
         return ensemble

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from groupnoise.bags.bag_odds import label_log_likelihood
+from groupnoise.bags.bag_odds import doubt_after, label_log_likelihood
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -31,7 +31,7 @@ def with_scaled_bags(
     """
     negative = ensemble.negative
     named = labels if negative is None else np.delete(labels, negative, axis=1)
-    kind = (ensemble.exclusive, ensemble.has_negative)
+    kind = (ensemble.exclusive, ensemble.has_negative, ensemble.doubt)
 
     def loss(scale: float, shift: float, rows: IntArray) -> FloatArray:
         return -label_log_likelihood(log_odds[rows] * scale + shift, named[rows], *kind)
@@ -47,6 +47,7 @@ def with_scaled_bags(
         ensemble,
         bag_scale=ensemble.bag_scale * found.scale,
         bag_shift=ensemble.bag_shift * found.scale + found.shift,
+        doubt=doubt_after(len(labels), ensemble.doubt),
     )
     return scaled, log_odds * found.scale + found.shift, trial
 

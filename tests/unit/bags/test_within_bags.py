@@ -1,13 +1,14 @@
 """Instances are judged within their bags, background is told, and bags have all their labels."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests import reference
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.bag_odds import at_most_of_bag
+from groupnoise.bags.bag_odds import at_most_of_bag, doubt_after, log_bag_proba
 from groupnoise.bags.ensemble import MAX_BAG_SHARE
 from groupnoise.bags.object_answers import answer_objects, best_objects, where_labels_differ
 from groupnoise.cli import main
@@ -239,3 +240,44 @@ def test_a_command_lists_all_labels_of_a_bag(model, data, tmp_path, monkeypatch)
     assert [row["labels"] for row in rows] == [";".join(np.array(NAMES)[each]) for each in present]
     told = [[float(row[f"probability_{name}"]) for name in NAMES] for row in rows]
     np.testing.assert_allclose(told, model.bag_proba(data.bags), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:held-out bags")
+def test_few_bags_that_are_all_told_rightly_make_no_bag_certain(tmp_path):
+    generator = np.random.default_rng(0)
+    y = np.arange(22) % 2
+    bags = [generator.normal(size=(6, 4)) + 5.0 * y[bag] * np.eye(6, 1) for bag in range(22)]
+    given = [(1.0, {"likelihood": "noisy_or", "weight_decay": 0.01})]
+    model = MaxMatchingMILClassifier(ensemble=given, random_state=0).fit(bags, y)
+    proba = model.bag_proba(bags)
+    np.testing.assert_array_equal(model.predict_bags(bags), y)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert 0.9 < proba.max() <= 1.0 - 1.0 / 24.0  # one in as many as were held out, and two
+    sizes = [6] * 22
+    within = model.predict_proba(Groups(np.concatenate(bags), np.arange(0, 133, 6)))
+    assert (within[:, 1] <= proba[:, 1].repeat(sizes) + 1e-6).all()
+    model.save(tmp_path / "model")
+    again = MaxMatchingMILClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.bag_proba(bags), proba)
+    again.calibrate([*bags, *bags], [*y, *y], only_if_better=False)  # further bags make it surer
+    assert proba.max() < again.bag_proba(bags).max() <= 1.0 - 1.0 / 68.0
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("has_negative", [True, False])
+def test_doubt_keeps_the_likeliest_label_and_can_be_undone(model, exclusive, has_negative):
+    log_odds = np.random.default_rng(1).normal(scale=6.0, size=(20, 3))
+    kind = (exclusive, has_negative)
+    sure, doubted = (log_bag_proba(log_odds, *kind, doubt)[0] for doubt in (0.0, 0.2))
+    chance = 0.5 if not exclusive else 1 / 4 if has_negative else 1 / 3
+    np.testing.assert_allclose(np.exp(doubted), 0.8 * np.exp(sure) + 0.2 * chance)
+    np.testing.assert_array_equal(doubted.argmax(axis=1), sure.argmax(axis=1))
+    ensemble = replace(model.ensemble_, exclusive=exclusive, has_negative=has_negative, doubt=0.2)
+    found = ensemble.log_odds_of_proba(np.exp(ensemble.log_proba_of_bags(log_odds)))
+    again = ensemble.log_proba_of_bags(found)
+    np.testing.assert_allclose(again, ensemble.log_proba_of_bags(log_odds), atol=1e-9)
+
+
+def test_doubt_after_bags_in_two_parts_is_that_of_all():
+    assert doubt_after(18) == pytest.approx(0.1)
+    assert doubt_after(30, doubt_after(18)) == pytest.approx(doubt_after(48))
