@@ -35,7 +35,7 @@ from groupnoise.core.objective import GroupObjective, make_selection, make_weigh
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.recall.vectors import log_normalizers
 from groupnoise.training.optimizer import make_optimizers
-from groupnoise.training.trainer import TableStep
+from groupnoise.training.quick_steps import find_quick_step
 
 FLOAT_BYTES = 4
 STEPS = {
@@ -92,7 +92,7 @@ def measure_step(
     pair = PairMatching(SampledCandidates(n_items, negatives))
     objective = GroupObjective(make_selection("marginal"), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    taken = TableStep.of(model, pair, objective, optimizers, n_steps=n_steps)
+    taken = find_quick_step(model, pair, objective, optimizers, n_steps=n_steps)
     assert taken is not None
 
     def step() -> None:

@@ -42,7 +42,7 @@ from groupnoise.core.objective import GroupObjective, make_selection, make_weigh
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.threads import configure_threads, threads_for
 from groupnoise.training.optimizer import make_optimizers
-from groupnoise.training.trainer import TableStep
+from groupnoise.training.quick_steps import find_quick_step
 
 DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100
 WARM_UP, STEPS = 10, 50
@@ -131,7 +131,7 @@ def our_step(
     pair = PairMatching(SampledCandidates(N_ITEMS, n_negatives))
     objective = GroupObjective(make_selection(selection), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    taken = TableStep.of(model, pair, objective, optimizers, n_steps=n_steps)
+    taken = find_quick_step(model, pair, objective, optimizers, n_steps=n_steps)
     assert taken is not None
 
     def step(number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -13,29 +13,25 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from groupnoise.core.arrays import IntArray, ProgressCallback
 from groupnoise.core.batching import (
-    GroupBatch,
     batch_rows,
     collate,
     parts_of_batch,
     pooled_batch_rows,
 )
 from groupnoise.core.candidates import SampledCandidates
-from groupnoise.core.compiled import kernels_for
 from groupnoise.core.device import CPU
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matcher
-from groupnoise.core.table_objective import TableObjective
 from groupnoise.core.threads import StepWatch, threads_for
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.optimizer import RowAdam
 from groupnoise.training.parameters import History, TrainingPlan
+from groupnoise.training.quick_steps import QuickStep, find_quick_step
 from groupnoise.training.saver import Saver, identity_of, training_alone
 from groupnoise.training.state import Moments, TrainingState, moments_of, restore_moments
 from groupnoise.training.workers import Workers
@@ -142,7 +138,7 @@ class _Training:
     saver: Saver | None
     device: torch.device = CPU
     watch: StepWatch = field(default_factory=StepWatch)
-    known: dict[str, TableStep | None] = field(default_factory=dict)
+    known: dict[str, QuickStep | None] = field(default_factory=dict)
 
     def work_of_step(self, model: MatchingModel) -> float:
         """Return about how many multiplications a batch takes forward."""
@@ -225,17 +221,17 @@ class _Training:
         if self.plan.max_objects is not None:
             sizes = self.groups.offsets[rows + 1] - self.groups.offsets[rows]
             parts = list(parts_of_batch(rows, sizes, self.plan.max_objects))
-        tables = self._tables(state)
-        if tables is not None and len(parts) == 1:
+        quick = self._quick_step(state)
+        if quick is not None and len(parts) == 1:
             weights = None if self.group_weights is None else self.group_weights[rows]
-            found = tables.loss(
+            found = quick.loss(
                 collate(self.groups, self.workers.rows(rows)),
                 state.draw,
                 weights=weights,
                 progress=self._progress(state),
             )
             if found is not None:
-                return found, tables.descend
+                return found, quick.descend
         for optimizer in state.optimizers:
             optimizer.zero_grad(set_to_none=True)
         value = 0.0
@@ -248,14 +244,14 @@ class _Training:
                 loss.backward()
         return value, partial(self._descend, state, loss)
 
-    def _tables(self, state: TrainingState) -> TableStep | None:
-        """Return the step without autograd, if this training may take it."""
-        if "tables" not in self.known:
+    def _quick_step(self, state: TrainingState) -> QuickStep | None:
+        """Return the step without autograd, if this training may take one."""
+        if "step" not in self.known:
             alone = self.workers.count == 1 and self.device == CPU
             parts = (state.model, self.pair, self.objective, state.optimizers)
             n_steps = self.plan.max_epochs * self._steps_per_epoch
-            self.known["tables"] = TableStep.of(*parts, n_steps=n_steps) if alone else None
-        return self.known["tables"]
+            self.known["step"] = find_quick_step(*parts, n_steps=n_steps) if alone else None
+        return self.known["step"]
 
     def _descend(self, state: TrainingState, loss: Tensor) -> None:
         loss.backward()
@@ -315,56 +311,3 @@ class _Training:
                 f"learning_rate ({self.plan.learning_rate}) or look for extreme features in these "
                 "groups."
             )
-
-
-class TableStep:
-    """Steps of a recommender of windows; what does not fit is left to autograd."""
-
-    def __init__(self, objective: TableObjective, optimizer: RowAdam) -> None:
-        self._objective, self._optimizer = objective, optimizer
-        self._upstream: Tensor | None = None
-
-    @classmethod
-    def of(
-        cls,
-        model: MatchingModel,
-        pair: Matcher,
-        objective: GroupObjective,
-        optimizers: Sequence[Optimizer],
-        *,
-        n_steps: int = 0,
-    ) -> TableStep | None:
-        """Return the step of a training, None where its parts need autograd.
-
-        `n_steps`: steps of the training; loops are compiled for a long one.
-        """
-        if len(optimizers) != 1 or type(optimizers[0]) is not RowAdam:
-            return None
-        found = TableObjective.of(model, pair, objective)
-        if found is None:
-            return None
-        found.kernels = kernels_for(n_steps)  # compiled only where they are used
-        return cls(found, optimizers[0])
-
-    def loss(
-        self,
-        batch: GroupBatch,
-        generator: torch.Generator,
-        *,
-        weights: Tensor | None = None,
-        progress: float = 1.0,
-    ) -> float | None:
-        """Return the mean loss of a batch, None where it is too large to be taken at once."""
-        if not self._objective.takes(batch):
-            return None
-        losses = self._objective.losses(batch, generator, progress)
-        upstream = torch.ones_like(losses) if weights is None else weights.to(losses)
-        self._upstream = upstream / len(losses)
-        return float(losses @ self._upstream)
-
-    def descend(self) -> None:
-        """Move the rows that the batch of the last loss has looked up."""
-        assert self._upstream is not None
-        upstream, self._upstream = self._upstream, None
-        for found in self._objective.gradients(upstream):
-            self._optimizer.move_rows(found, self._objective.kernels)

@@ -11,7 +11,7 @@ from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.selection import Tempered
 from groupnoise.core.weighting import SigmoidWeighting
-from groupnoise.training import trainer
+from groupnoise.training import quick_steps, trainer
 from groupnoise.training.parameters import TrainingPlan
 
 N_ITEMS = 40
@@ -40,9 +40,9 @@ def trained(shared, **plan):
 def test_weights_and_losses_are_those_of_autograd(monkeypatch, shared):
     loops = compiled.Kernels(compiled.products, compiled.add_products, compiled.move_rows)
     ours = [trained(shared)]
-    monkeypatch.setattr(trainer, "kernels_for", lambda n_steps: loops)
+    monkeypatch.setattr(quick_steps, "kernels_for", lambda n_steps: loops)
     ours.append(trained(shared))
-    monkeypatch.setattr(trainer.TableStep, "of", lambda *parts, n_steps: None)
+    monkeypatch.setattr(trainer, "find_quick_step", lambda *parts, n_steps: None)
     expected = trained(shared)
     for found in ours:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
@@ -50,5 +50,5 @@ def test_weights_and_losses_are_those_of_autograd(monkeypatch, shared):
 
 def test_a_batch_in_parts_is_left_to_autograd(monkeypatch):
     expected = trained(True, max_objects=20)
-    monkeypatch.setattr(trainer.TableStep, "of", lambda *parts, n_steps: None)
+    monkeypatch.setattr(trainer, "find_quick_step", lambda *parts, n_steps: None)
     torch.testing.assert_close(trained(True, max_objects=20), expected, rtol=1e-9, atol=1e-9)
