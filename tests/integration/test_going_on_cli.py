@@ -218,3 +218,16 @@ def test_ids_that_lost_their_zeros_are_told_of(tmp_path: Path) -> None:
     assert "2 of 3 ids unknown to the model, such as '1'" in told
     (tmp_path / "gone.txt").write_text("001\nA\n2\n")
     assert "unknown to the model" not in run(*recall, "--deny", tmp_path / "gone.txt")
+
+
+def test_days_that_overlap_are_told_of(shop: Path, tmp_path: Path) -> None:
+    clicks = [("u0", "i2", 4), ("u0", "i4", 10), ("u3", "i5", 3), ("u3", "i7", 11)]
+    log = write_log(tmp_path / "overlap.csv", clicks)
+    words = ("--from", shop / "model", "-o", tmp_path / "model")
+    said = " ".join(run("fit", log, *words).split())
+    assert "2 of 4 clicks" in said
+    assert "are not later than the newest" in said
+    assert "not later" not in run("fit", shop / "today.csv", *words)
+    later = write_log(tmp_path / "later.csv", [("u0", "i6", 12), ("u0", "i8", 11)])
+    said = run("fit", later, "--from", tmp_path / "model", "-o", tmp_path / "next")
+    assert "2 of 2 clicks" in " ".join(said.split())

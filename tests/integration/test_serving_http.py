@@ -1,5 +1,6 @@
 """The recall service over a real socket."""
 
+import gzip
 import json
 import re
 import shlex
@@ -260,6 +261,15 @@ def test_pages_of_other_sites_are_refused(client):
         assert client.get("/v1/items", headers={"sec-fetch-site": site}).status_code == 200
     rebound = client.get("/v1/model", headers={"host": "example.org"})
     assert rebound.json()["error"]["code"] == "foreign_host"
+    assert "says 'example.org'" in rebound.json()["error"]["message"]
+
+
+def test_a_packed_body_is_refused_as_such(client):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    body = gzip.compress(b'{"histories": [["tea"]]}')
+    refused = client.post("/v1/recall", content=body, headers=headers)
+    assert refused.status_code == 422
+    assert "the body is gzip" in refused.json()["error"]["message"]
 
 
 def test_a_request_id_is_kept_or_made_and_logged(client, service):

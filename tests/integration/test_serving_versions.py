@@ -1,5 +1,6 @@
 """A service over a registry: it follows promotions, and gives some users another version."""
 
+import shutil
 import time
 
 import numpy as np
@@ -111,7 +112,7 @@ def test_a_shift_of_what_is_asked_shows_in_the_metrics(tmp_path):
         assert float(line.split()[-1]) > 0.25
 
 
-@pytest.mark.parametrize("word", ["3f9a", "3f9a=0%", "3f9a=101%", "3f9a=x", "=5%", "../a=5%"])
+@pytest.mark.parametrize("word", ["3f9a", "3f9a=0%", "3f9a=1", "3f9a=101%", "3f9a=x", "=5%", "../a=5%"])
 def test_what_is_no_canary_is_refused(word):
     with pytest.raises(ParameterError, match="such as 3f9a=5%"):
         Canary.parse(word)
@@ -138,3 +139,29 @@ def test_who_asks_must_be_an_id(registry, tmp_path):
         answer = service.post("/v1/recall", body)
         assert answer.status_code == 422
         assert "user" in answer.json()["error"]["message"]
+
+
+def test_a_canary_that_was_pruned_does_not_hold_up_promotions(registry, tmp_path):
+    first, second, canary = (add(registry, scale) for scale in (1, 2, 3))
+    registry.promote(first)
+    with running_service(tmp_path, registry.path, canary=f"{canary[:6]}=30%") as service:
+        shutil.rmtree(registry.path / canary)
+        registry.promote(second)
+        wait_for(lambda: service.recall([["tea"]])["version"] == second)
+        assert service.get("/v1/model").json()["canary"]["version"] == canary
+
+
+def test_a_model_of_other_items_is_told_of(registry, tmp_path):
+    ours = add(registry, 1)
+    with registry.adding() as folder:
+        write_shop(folder, ids=[f"x{number}" for number in range(6)])
+        theirs = open_artifact(folder).version
+    registry.promote(ours)
+    beside = {"compare": registry.path, "canary": f"{theirs}=30%"}
+    with running_service(tmp_path, registry.path, **beside) as service:
+        registry.promote(theirs)
+        wait_for(lambda: service.recall([["tea"]])["version"] == theirs)
+        said = [(line["event"], line["model"]) for line in service.log_lines() if "model" in line]
+    assert said[:2] == [("same_model", "compare"), ("foreign_items", "canary")]
+    assert ("foreign_items", "main") in said
+    assert ("same_model", "canary") in said

@@ -87,3 +87,12 @@ def test_advice_about_a_registry_can_be_followed(command, models):
     refused = command("versions", "promote", "versions", "zz", code=2).err
     advised = refused.split("`groupnoise ")[1].split("`")[0]
     assert "none of them is promoted" in command(*advised.split()).out
+
+
+def test_a_version_of_another_shop_is_told_of_when_it_is_promoted(command, tmp_path):
+    registry = Registry.create(tmp_path / "shop")
+    for ids in (["a", "b", "c", "d", "e", "f"], list(range(6))):
+        with registry.adding() as folder:
+            write_shop(folder, ids=ids)
+        said = command("versions", "promote", "shop")
+    assert "knows 0% of the items of the other, which has such as 'a'" in said.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ import typer
 
 from groupnoise.cli.options import DataOptions, argument, option, reads_table, say_aside, takes
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, GroupNoiseError
 
 if TYPE_CHECKING:
     from groupnoise.recall.registry import Version
@@ -51,9 +51,17 @@ def list_command(registry: Place, check: bool = False, as_json: bool = False) ->
 @takes(version=argument("A version, or how it begins.", show_default="the newest"))
 def promote_command(registry: Place, version: str | None = None) -> None:
     """Check a version and have it served; a running service switches to it by itself."""
+    from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.registry import Registry
 
-    typer.echo(f"promoted {Registry(registry).promote(version)}")
+    opened = Registry(registry)
+    before, promoted = opened.current, opened.promote(version)
+    if before is not None:
+        with suppress(GroupNoiseError):  # what was promoted before may be gone
+            old, new = (open_artifact(registry / name).items for name in (before, promoted))
+            if foreign := new.about_foreign(old):
+                say_aside(f"warning: {promoted} follows {before}: {foreign}; is this their shop?")
+    typer.echo(f"promoted {promoted}")
 
 
 @versions_app.command("rollback")

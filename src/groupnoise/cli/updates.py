@@ -23,6 +23,8 @@ MAX_COMPARED = 1000
 FEW_KNOWN, MANY_KNOWN = 0.1, 0.5
 """Share of the histories of a training below which a log is another one, and above which its clicks
 were learned."""
+FEW_OLD = 0.01
+"""Share of the clicks of a log that may come late, after newer ones were learned."""
 
 
 def go_on(
@@ -99,8 +101,10 @@ def go_on(
     n_items = counted(n_before, "items")
     is_same = n_before == fitted.n_items_
     items_now = f"its {n_items} stay" if is_same else f"{n_items} became {fitted.n_items_}"
+    times = found.dataset.timestamps
+    newest = None if times is None else float(np.max(times))
     entry = training_entry("updated with", data, n_new, items_now)
-    record = replace(record, added=[fingerprint], trainings=[entry]).after(before)
+    record = replace(record, added=[fingerprint], trainings=[entry], newest=newest).after(before)
     record = _holding_out(record, fingerprint, held_out)
     fitted.save(output)
     write_training_record(output, record)
@@ -140,6 +144,15 @@ def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -
         say_aside(
             f"warning: {model} has learned{grown} {found.source} already; its clicks count twice "
             "now. Give the new clicks alone, and the log of before as --old."
+        )
+        return
+    times = found.dataset.timestamps
+    n_old = 0 if times is None or before.newest is None else int((times <= before.newest).sum())
+    if n_old > FEW_OLD * found.dataset.histories.n_objects:
+        say_aside(
+            f"warning: {n_old} of {counted(found.dataset.histories.n_objects, 'clicks')} of "
+            f"{found.source} are not later than the newest that {model} has learned; those it has "
+            "learned count twice now. Give the later ones alone."
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
-from groupnoise.core.checks import MAX_ID_LENGTH, check_count
+from groupnoise.core.checks import MAX_ID_LENGTH, as_histories, check_count
 from groupnoise.exceptions import DataError, MissingColumnError, ModelFileError
 from groupnoise.io.array_folder import INTEGERS, check_offsets, stored_array
 
@@ -333,15 +333,7 @@ def histories_of(histories: Any) -> Any:
 
 def _flatten(histories: IdHistories) -> tuple[NDArray[Any], IntArray]:
     """Return all ids one after the other and where each history begins."""
-    if isinstance(histories, str) or not isinstance(histories, Iterable):
-        raise DataError(f"histories must be sequences of item ids, one each; got {histories!r}.")
-    rows = list(histories)
-    for row, history in enumerate(rows):
-        if isinstance(history, str) or not hasattr(history, "__len__"):
-            raise DataError(
-                f"history {row} must be a sequence of item ids; got {history!r}. "
-                "Wrap a single item in a list."
-            )
+    rows = as_histories(histories)
     offsets = offsets_of([len(history) for history in rows])
     if rows and all(_holds_whole_numbers(history) for history in rows):
         return np.concatenate(rows).astype(np.int64, copy=False), offsets
@@ -367,7 +359,9 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
             raise DataError("an item id does not fit 64 bits; give ids as strings.") from None
     if all(isinstance(value, str) for value in values.flat):
         return values.astype(np.str_)
-    odd = values.flat[numbers.index(False)]
+    are_ids = [is_number or isinstance(v, str) for is_number, v in zip(numbers, values.flat)]
+    # Of numbers among texts one of the texts is shown, of anything else that.
+    odd = values.flat[(are_ids if False in are_ids else numbers).index(False)]
     raise DataError(
         f"item ids must be all whole numbers or all strings; got {odd!r} of type "
         f"{type(odd).__name__}."

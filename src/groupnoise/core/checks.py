@@ -175,6 +175,28 @@ def as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
     return rows
 
 
+def as_histories(histories: Any) -> list[Any]:
+    """Return a list of histories, after checking that each holds ids and is none itself.
+
+    >>> as_histories(["tea", "cup"])
+    Traceback (most recent call last):
+    ...
+    groupnoise.exceptions.DataError: history 0 must be a sequence of item ids; got 'tea'. Wrap a \
+single item in a list.
+    """
+    if isinstance(histories, (str, bytes)) or not isinstance(histories, Iterable):
+        raise DataError(f"histories must be sequences of item ids, one each; got {histories!r}.")
+    rows = list(histories)
+    for row, history in enumerate(rows):
+        # The letters of a text would be taken for ids.
+        if isinstance(history, (str, bytes)) or not hasattr(history, "__len__"):
+            raise DataError(
+                f"history {row} must be a sequence of item ids; got {history!r}. "
+                "Wrap a single item in a list."
+            )
+    return rows
+
+
 def check_not_empty(sizes: NDArray[np.integer[Any]]) -> None:
     """Refuse groups of which some have no object, naming the first."""
     empty = np.flatnonzero(sizes == 0)

@@ -61,6 +61,7 @@ class TrainingRecord:
     `held_before`: of logs that a model went on from, or with, what was held out, as `held_out` and
         `protocol`, by their fingerprints.
     `shares`: how frequent labels were in the part that was trained on; see `Setting.shares`.
+    `newest`: when the last click of the log happened; None where it has no times.
     """
 
     name: str
@@ -76,6 +77,7 @@ class TrainingRecord:
     trainings: list[dict[str, str]] = field(default_factory=list)
     held_before: dict[str, HeldOutOfLog] = field(default_factory=dict)
     shares: dict[str, Any] = field(default_factory=dict)
+    newest: float | None = None
 
     @classmethod
     def of(
@@ -94,6 +96,7 @@ class TrainingRecord:
         """
         rows = np.delete(np.arange(setting.n_groups(dataset)), held_out)
         rows = rows[:: max(1, -(-len(rows) // MAX_FINGERPRINTS))]
+        times = getattr(dataset, "timestamps", None)
         return cls(
             name=dataset.name,
             setting=setting.name,
@@ -104,6 +107,7 @@ class TrainingRecord:
             trained=_packed(setting.group_fingerprints(dataset, rows)),
             protocol=protocol,
             shares=setting.shares(dataset, held_out),
+            newest=None if times is None or not len(times) else float(np.max(times)),
         )
 
     def after(self, before: TrainingRecord | None) -> TrainingRecord:
@@ -116,6 +120,7 @@ class TrainingRecord:
             self,
             held_before=dict(list(held.items())[-MAX_HELD_LOGS:]),
             trained=_packed(np.union1d(unpacked(before.trained), unpacked(self.trained))),
+            newest=max((t for t in (before.newest, self.newest) if t is not None), default=None),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
             added=[*before.added, *self.added][-MAX_EARLIER:],
             trainings=[
@@ -305,6 +310,7 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     return TrainingRecord(
         name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added,
         trainings, held_before, _checked_shares(found.get("shares", {})),
+        None if found.get("newest") is None else float(found["newest"]),
     )  # fmt: skip
 
 

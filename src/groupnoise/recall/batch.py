@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.clicks.log import Histories, is_log_of_rows, read_histories
+from groupnoise.clicks.oddities import about_foreign_items, about_lost_zeros
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
@@ -124,9 +126,24 @@ def recall_file(
             raise DataError(f"{histories} holds no history.")
         # Every distinct item is looked up once, however often it was clicked.
         positions = model.items.positions_of(asked.item_ids)
+        if report is not None:
+            _tell_of_unknown(report, model, asked.item_ids, positions)
         progress = _answer_all(parts, asked, positions, model, options, n_threads, on_block)
     parts.join()
     return progress
+
+
+def _tell_of_unknown(
+    report: Report, model: RecallModel, asked: NDArray[Any], positions: IntArray
+) -> None:
+    """Say where a log is of other items than the model, or lost the zeros of their ids."""
+    if (positions >= 0).all():
+        return
+    known = np.array(model.items.ids_of(np.arange(len(model.items))))
+    if (positions < 0).all():
+        report(f"warning: {about_foreign_items(asked, known)}")
+    elif lost := about_lost_zeros(asked, known):
+        report(f"warning: {lost}.")
 
 
 def _open_histories(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Generator, Iterable, Sequence
@@ -10,9 +11,9 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar, cast
 from urllib.parse import quote
 
-from groupnoise.core.checks import check_count, check_positive, require
+from groupnoise.core.checks import as_histories, check_count, check_positive, require
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.exceptions import ServiceError
+from groupnoise.exceptions import DataError, ParameterError, ServiceError
 from groupnoise.recall.items import ItemId
 
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
@@ -77,19 +78,28 @@ class _Requests:
     ) -> None:
         check_count("retries", retries, least=0)
         check_positive("backoff", backoff, allow_zero=True)
+        check_positive("timeout", timeout)
+        if not str(address).startswith(("http://", "https://")):
+            raise ParameterError(f"an address begins with http:// or https://; got {address!r}.")
+        if token is not None and not token.isascii():
+            raise ParameterError("token must be ASCII; a header carries no other.")
         self._retries = retries
         self._backoff = backoff
         self._httpx = require("httpx", extra="client")
         self._http = getattr(self._httpx, self._kind)(
             base_url=address,
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers={
+                "Content-Type": "application/json",
+                **({} if token is None else {"Authorization": f"Bearer {token}"}),
+            },
             timeout=timeout,
             trust_env=False,
         )
 
     def _flow(self, method: str, path: str, body: Any = None) -> _Flow[Any]:
+        content = None if body is None else _as_json(body)
         for attempt in range(self._retries + 1):
-            answer = yield method, path, body
+            answer = yield method, path, content
             is_last = attempt == self._retries
             asked = None
             if isinstance(answer, Exception):
@@ -116,7 +126,7 @@ class _Requests:
     def _recall(
         self, histories: Sequence[Sequence[ItemId]], options: dict[str, Any]
     ) -> _Flow[ClientAnswer]:
-        body = {"histories": [list(history) for history in histories], **options}
+        body = {"histories": [list(row) for row in as_histories(histories)], **options}
         answer = yield from self._flow("POST", "/v1/recall", body)
         told = answer.json()
         return ClientAnswer(
@@ -133,13 +143,20 @@ class _Requests:
         clicked: Sequence[ItemId],
         propensity: Sequence[float] | None,
     ) -> _Flow[int]:
+        if not isinstance(answer, ClientAnswer):
+            raise ParameterError(
+                "feedback is about a whole answer, as `recall` returned it; got a "
+                f"{type(answer).__name__}."
+            )
         body: dict[str, Any] = {
             "request_id": answer.request_id,
             "version": answer.version,
             "user": user,
-            "shown": list(shown),
-            "clicked": list(clicked),
         }
+        for name, ids in (("shown", shown), ("clicked", clicked)):
+            if isinstance(ids, str):  # whose letters would be taken for ids
+                raise DataError(f"{name} must be a sequence of item ids; got {ids!r}.")
+            body[name] = list(ids)
         if propensity is not None:
             body["propensity"] = list(propensity)
         return int((yield from self._flow("POST", "/v1/feedback", body)).json()["rows"])
@@ -150,6 +167,22 @@ class _Requests:
 
     def _model(self) -> _Flow[dict[str, Any]]:
         return dict((yield from self._flow("GET", "/v1/model")).json())
+
+
+def _as_json(body: Any) -> bytes:
+    """Return what is asked as JSON; numbers of numpy are what they are in Python."""
+    try:
+        return json.dumps(body, default=_plain, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"what is asked cannot be written as JSON ({error}); ids are whole numbers or text."
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"{value!r} of type {type(value).__name__}")
+    return value.tolist()
 
 
 def _message(answer: Any) -> str:
@@ -271,7 +304,7 @@ class Client(_Requests):
                     continue
                 method, path, body = step
                 try:
-                    answer = self._http.request(method, path, json=body)
+                    answer = self._http.request(method, path, content=body)
                 except self._httpx.TransportError as error:
                     answer = error
                 step = flow.send(answer)
@@ -329,7 +362,7 @@ class AsyncClient(_Requests):
                     continue
                 method, path, body = step
                 try:
-                    answer = await self._http.request(method, path, json=body)
+                    answer = await self._http.request(method, path, content=body)
                 except self._httpx.TransportError as error:
                     answer = error
                 step = flow.send(answer)

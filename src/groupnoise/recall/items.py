@@ -21,6 +21,8 @@ MAX_MATCHES = 20_000
 """A word as common as this is ranked among its first matches only, which bounds a search."""
 MAX_LOOKED_UP = 4096
 """Items of a catalogue small enough to be looked up by name."""
+MAX_COMPARED = 1000
+"""Items of one catalogue that are looked for in another."""
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 CATEGORY_SEPARATOR = "|"
 CATEGORY = "category"
@@ -159,6 +161,17 @@ class ItemTable:
         """Return the ids at several positions."""
         values = self._ids[positions].tolist()
         return values if self.has_integer_ids else [value.decode("utf-8") for value in values]
+
+    def about_foreign(self, other: ItemTable) -> str | None:
+        """Say that most items of another catalogue are unknown here, if they are."""
+        asked = other.ids_of(np.linspace(0, len(other) - 1, MAX_COMPARED).astype(np.int64))
+        is_unknown = self.positions_of(asked) < 0
+        if is_unknown.mean() <= 0.5:
+            return None
+        return (
+            f"it knows {1 - is_unknown.mean():.0%} of the items of the other, which has such as "
+            f"{asked[int(is_unknown.argmax())]!r}; its own are such as {self.id_of(0)!r}"
+        )
 
     def title_of(self, position: int) -> str | None:
         """Return the title at a position, None where the artifact has no titles."""

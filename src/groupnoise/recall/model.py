@@ -12,6 +12,7 @@ import numpy as np
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.checks import as_histories
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
@@ -152,6 +153,8 @@ class RecallModel:
         """
         chosen = self._filter(options)
         led_by = None
+        if not known:
+            return Recalled(*nothing_found(0, options.top), np.zeros(0, dtype=bool), unknown)
         if options.interests is None:
             positions, scores = self._answer(known, known, options, chosen)
         else:
@@ -314,6 +317,7 @@ class RecallModel:
         self, histories: Sequence[Sequence[ItemId]]
     ) -> tuple[list[IntArray], list[list[Any]]]:
         """Look up all ids at once; return known positions and unknown ids per history."""
+        histories = [list(history) for history in as_histories(histories)]
         flat = [item for history in histories for item in history]
         found = self.items.positions_of(flat)
         if len(histories) == 1 and (found >= 0).all():

@@ -49,7 +49,7 @@ class _Answers:
             options = RecallOptions(**(params or {}))
         except TypeError as error:
             raise ParameterError(f"a recall has no such option: {error}.") from None
-        recalled = self._model.recall([list(history) for history in model_input], options)
+        recalled = self._model.recall(model_input, options)
         answers = []
         for number in range(len(recalled.positions)):
             positions, scores = recalled.row(number)

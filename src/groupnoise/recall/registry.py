@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ FORMAT_VERSION = 1
 POINTER = "registry.json"
 """Names the promoted versions in order; the last one is served. Replaced atomically."""
 VERSION = re.compile(r"[0-9a-f]{12}")
+SHORTEST = 4
+"""Letters that name a version: fewer fit one by chance, as where its place in a list is given."""
 UNFINISHED = ".unfinished-"
 """Folders being filled or removed; after a kill they are nobody's."""
 ABANDONED_SECONDS = 86_400.0
@@ -280,6 +283,11 @@ class Registry:
             return versions[-1].name
         names = [name.name for name in self.path.iterdir() if VERSION.fullmatch(name.name)]
         fitting = [name for name in names if version and name.startswith(version)]
+        if fitting and len(version) < SHORTEST:
+            raise ParameterError(
+                f"{version!r} is too short to name a version; give at least {SHORTEST} letters of "
+                f"it, such as {fitting[0][:SHORTEST]!r}."
+            )
         if len(fitting) != 1:
             what = "several versions begin" if fitting else "no version begins"
             raise ParameterError(
@@ -352,10 +360,13 @@ def _check(folder: Path, *, every_byte: bool, is_staged: bool = False) -> None:
 
 
 def _age(version: Version) -> tuple[str, int, str]:
-    created = str(version.manifest.get("created", ""))
+    created, written = str(version.manifest.get("created", "")), 0
     with suppress(OSError):
-        return created, (version.folder / MANIFEST).stat().st_mtime_ns, version.name
-    return created, 0, version.name
+        written = (version.folder / MANIFEST).stat().st_mtime_ns
+    if not created and written:
+        # It may be the newest: another would be promoted in its place without a word.
+        created = datetime.fromtimestamp(written / 1e9, timezone.utc).isoformat()
+    return created, written, version.name
 
 
 def _write_pointer(path: Path, promoted: list[str]) -> None:

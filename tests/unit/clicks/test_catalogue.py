@@ -86,6 +86,7 @@ def test_stored_ids_that_make_no_catalogue_are_refused(arrays, message):
         (["apple", "pear"], "Wrap a single item in a list"),
         ([4, 5], "Wrap a single item in a list"),
         ([[1, "a"]], "all whole numbers or all strings"),
+        ([["a", None]], "got None of type NoneType"),
         ([[1.5]], "all whole numbers or all strings"),
         ([[True]], "all whole numbers or all strings"),
         ([[2**70]], "give ids as strings"),

@@ -226,3 +226,10 @@ def test_numbered_items_stay_numbers_in_parquet(tmp_path):
     assert answer.schema.field("items").type.value_type == pa.int64()
     assert answer["items"].to_pylist()[1] == np.arange(49, 39, -1).tolist()
     assert answer["source"].to_pylist() == ["history", "popularity"]
+
+
+def test_a_log_of_another_shop_is_told_of(shop, tmp_path):
+    (tmp_path / "h.csv").write_text("user,item\na,1\nb,2\n")
+    said = []
+    recall_file(shop, tmp_path / "h.csv", tmp_path / "out.csv", report=said.append)
+    assert any("knows none of the 2 items" in sentence for sentence in said)

@@ -8,9 +8,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from groupnoise.exceptions import ServiceError
+from groupnoise.exceptions import DataError, ParameterError, ServiceError
 from groupnoise.recall import AsyncClient, Client
 from serving_support import running_service, write_shop
 
@@ -199,3 +200,32 @@ def test_both_clients_tell_what_was_shown_and_clicked_of_an_answer(service, fold
     assert n_rows == 1
     kept = "".join(path.read_text() for path in (folder / "feedback").iterdir())
     assert f'"request_id":"{answer.request_id}","version":"{answer.version}"' in kept
+
+
+def test_what_is_no_history_is_refused_before_it_is_sent(service):
+    with Client(service.address, token=TOKEN) as client:
+        asked = client.recall([np.array(["tea"]), np.arange(2)], top=np.int64(2))
+        assert asked[0]["items"][0]["item"] == "cup"
+        assert asked[1]["unknown"] == [0, 1]
+        for histories in (["tea", "cup"], "tea", [None]):
+            with pytest.raises(DataError, match="sequence"):
+                client.recall(histories)
+        with pytest.raises(DataError, match="ids are whole numbers or text"):
+            client.recall([[float("nan")]])
+        with pytest.raises(DataError, match="shown must be a sequence of item ids; got 'tea'"):
+            client.feedback(asked, user="u", shown="tea")
+        with pytest.raises(ParameterError, match="as `recall` returned it; got a dict"):
+            client.feedback(asked[0], user="u", shown=["tea"])
+
+
+@pytest.mark.parametrize(
+    ("address", "settings", "sentence"),
+    [
+        ("127.0.0.1:8000", {}, "begins with http://"),
+        ("http://127.0.0.1", {"token": "ü"}, "ASCII"),
+        ("http://127.0.0.1", {"timeout": -1}, "timeout"),
+    ],
+)
+def test_a_client_that_could_never_ask_is_refused(address, settings, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        Client(address, **settings)

@@ -153,3 +153,11 @@ def test_a_category_filter_needs_categories(tmp_path):
     for options in ({"categories": ("tools",)}, {"per_category": 1}):
         with pytest.raises(DataError, match="no categories"):
             model.recall([["tea"]], RecallOptions(**options))
+
+
+def test_letters_of_an_id_are_no_history(shop):
+    for histories in (["tea", "cup"], "tea", np.array(["tea"])):
+        with pytest.raises(DataError, match="sequence"):
+            shop.recall(histories)
+    assert shop.recall([{"tea", "none"}]).unknown == [["none"]]
+    assert shop.recall([], RecallOptions(top=3)).positions.shape == (0, 3)

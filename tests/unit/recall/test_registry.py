@@ -179,3 +179,13 @@ print(number)
 def test_a_kill_at_any_step_leaves_a_registry_that_serves(tmp_path):
     steps = int(run_python(KILLED, str(tmp_path / "shop")).stdout)
     assert steps > 20
+
+
+def test_the_newest_is_not_passed_over_where_its_manifest_is_damaged(registry):
+    good, bad = add(registry), add(registry, 2)
+    (registry.path / bad / "manifest.json").write_text("{")
+    with pytest.raises(ModelFileError, match=r"manifest\.json"):
+        registry.promote()
+    assert registry.promote(good[:4]) == good
+    with pytest.raises(ParameterError, match="too short to name a version"):
+        registry.promote(good[:1])

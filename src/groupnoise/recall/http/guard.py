@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.recall.http.answers import Refusal, internal_error, refusal_of
+from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, internal_error, refusal_of
 from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log_request
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
@@ -121,6 +121,10 @@ class Guard:
             body = await self._read_body(path, headers, receive)
             if body is None:
                 return
+            packed = headers.get(b"content-encoding", b"identity").decode("latin-1")
+            if body and packed.lower() != "identity":
+                message = f"the body is {packed[:MAX_QUOTED]}; send it without Content-Encoding."
+                raise Refusal(422, "invalid_request", message)
             if path in UNTIMED_PATHS:
                 self._deadlines.lift(task)
             direct = self._direct.get((scope["method"], path))
@@ -171,7 +175,9 @@ class Guard:
         """Keep web pages of other sites from using a service that trusts this machine."""
         host = headers.get(b"host", b"")
         if self._settings.token is None and not _names_this_machine(host):
-            message = "without a token this service answers to the name of this machine only."
+            message = "without a token this service answers to the name of this machine only"
+            asked = host.decode("latin-1")[:MAX_QUOTED]
+            message += f"; the header Host says {asked!r}." if host else "; send the header Host."
             raise Refusal(403, "foreign_host", message)
         origin = headers.get(b"origin")
         is_foreign = origin is not None and _network_location(origin) != host

@@ -78,6 +78,8 @@ class ModelSlot:
         self._memory_map = memory_map
         self._version = version
         self._least_recall = least_recall
+        self.is_pinned = version is not None
+        """Whether it holds a version that was asked for by name, and so never changes."""
         self.model = self.load()
         """The model that answers now; assigning another switches to it."""
 
@@ -131,7 +133,9 @@ class RecallService:
         self.peers: Peers | None = None
         self._canary = None if settings.canary is None else Canary.parse(settings.canary)
         if self._canary is not None:
-            version = self._canary.version
+            # By its whole name: users stay where they are however much of it is given.
+            version = served_folder(settings.artifact, self._canary.version).name
+            self._canary = Canary(version, self._canary.share)
             self._slots["canary"] = ModelSlot(settings.artifact, version=version, **how)
         self._feedback = None
         if settings.feedback is not None:
@@ -316,14 +320,18 @@ class RecallService:
     async def prepare(self) -> None:
         """Load the artifacts now on disk beside those in use, or refuse them."""
         self._prepared = {}
-        loaded = {name: await self._load(name, slot) for name, slot in self._slots.items()}
-        self._prepared = loaded
+        # What became of the folder of a canary, which may be pruned, must not hold up the others.
+        self._prepared = {
+            name: slot.model if slot.is_pinned else await self._load(name, slot)
+            for name, slot in self._slots.items()
+        }
 
     def switch(self) -> dict[str, Any]:
         """Answer with what was prepared from now on; see `ReloadAnswer`."""
         switched: dict[str, Any] = {"compare": None, "canary": None}
         prepared, self._prepared = self._prepared, {}
         for name, model in prepared.items():
+            _warn_of_foreign(name, model, self.model(name))
             before, self._slots[name].model = self.model(name).version, model
             switched[name] = {"before": before, "after": model.version}
             log("reloaded", model=name, **switched[name])
@@ -348,6 +356,16 @@ class RecallService:
         }
         self._served |= {slot.model.version for slot in self._slots.values()}
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
+        for name in ("compare", "canary"):
+            if name in self._slots:
+                _warn_of_foreign(name, self.model(name), self.model())
+                if self.model(name).version == self.model().version:
+                    log("same_model", level=logging.WARNING, model=name, version=models[0].version)
+
+
+def _warn_of_foreign(name: str, model: RecallModel, other: RecallModel) -> None:
+    if foreign := model.items.about_foreign(other.items):
+        log("foreign_items", level=logging.WARNING, model=name, reason=foreign)
 
 
 def set_memory_aside() -> None:

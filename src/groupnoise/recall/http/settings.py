@@ -196,7 +196,8 @@ class Canary:
         """
         match = re.fullmatch(r"([0-9a-f]+)=(\d+(?:\.\d+)?)(%?)", word)
         share = 0.0 if match is None else float(match[2]) / (100 if match[3] else 1)
-        if match is None or not 0 < share <= 1:
+        # A bare 1 may be meant as one percent, and would be all users.
+        if match is None or not 0 < share <= 1 or (share == 1 and not match[3]):
             raise ParameterError(
                 f"a canary is a version and its share of the users, such as 3f9a=5%; got {word!r}."
             )
