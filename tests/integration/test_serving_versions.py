@@ -112,7 +112,9 @@ def test_a_shift_of_what_is_asked_shows_in_the_metrics(tmp_path):
         assert float(line.split()[-1]) > 0.25
 
 
-@pytest.mark.parametrize("word", ["3f9a", "3f9a=0%", "3f9a=1", "3f9a=101%", "3f9a=x", "=5%", "../a=5%"])
+@pytest.mark.parametrize(
+    "word", ["3f9a", "3f9a=0%", "3f9a=1", "3f9a=101%", "3f9a=x", "=5%", "../a=5%"]
+)
 def test_what_is_no_canary_is_refused(word):
     with pytest.raises(ParameterError, match="such as 3f9a=5%"):
         Canary.parse(word)
