@@ -359,7 +359,9 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
             raise DataError("an item id does not fit 64 bits; give ids as strings.") from None
     if all(isinstance(value, str) for value in values.flat):
         return values.astype(np.str_)
-    are_ids = [is_number or isinstance(v, str) for is_number, v in zip(numbers, values.flat, strict=True)]
+    are_ids = [
+        is_number or isinstance(v, str) for is_number, v in zip(numbers, values.flat, strict=True)
+    ]
     # Of numbers among texts one of the texts is shown, of anything else that.
     odd = values.flat[(are_ids if False in are_ids else numbers).index(False)]
     raise DataError(
