@@ -22,8 +22,7 @@ from groupnoise.bags.bag_odds import (
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
-from groupnoise.bags.shared_background import fit_shared_background
-from groupnoise.bags.witness_rate import find_witness_rate
+from groupnoise.bags.witness_rate import find_witness_rate, fit_shared_background
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, below
 from groupnoise.core.quantifier import (
     Segments,

@@ -24,8 +24,7 @@ from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
-from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.gaps import Fill, fill_of
+from groupnoise.io.feature_columns import Fill, features_of_table, fill_of
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.no_features import RowAnswers

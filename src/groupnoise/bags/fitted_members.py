@@ -19,8 +19,8 @@ from groupnoise.bags.members import (
     bag_presence,
     problem_of,
 )
-from groupnoise.bags.shared_background import with_background
 from groupnoise.bags.statistics import StatisticsModel
+from groupnoise.bags.witness_rate import with_background
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel

@@ -19,14 +19,15 @@ from groupnoise.bags.ensemble import (
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings
-from groupnoise.bags.shared_background import (
+from groupnoise.bags.witness_rate import (
     MAX_SHARED,
     MAX_SHARED_BY_TWO,
+    accurate_threshold,
     background_share,
     fit_shared_background,
     with_background,
+    witness_evidence,
 )
-from groupnoise.bags.witness_rate import accurate_threshold, witness_evidence
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 
 INSTANCE_EVIDENCE = 0.3

@@ -18,8 +18,7 @@ from groupnoise.io.columns import check_no_votes, match_columns, need_column, pi
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
-from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.gaps import Fill, fill_of
+from groupnoise.io.feature_columns import Fill, features_of_table, fill_of
 from groupnoise.io.label_spellings import (
     heard_in_words,
     heard_labels,

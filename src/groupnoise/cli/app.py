@@ -83,7 +83,7 @@ def main() -> None:
     except GroupNoiseError as error:
         if is_worker():
             # All may fail alike; whoever started the workers says it once.
-            from groupnoise.training.distributed.launcher import record_failure
+            from groupnoise.training.distributed.workers import record_failure
 
             record_failure(error)
         else:

@@ -111,7 +111,7 @@ def path_command(name: Name, data_dir: DataDir = None) -> None:
 @data_app.command("fetch")
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set, verify it, and print where it lies."""
-    from groupnoise.io.download import fetch_dataset
+    from groupnoise.io.registry import fetch_dataset
 
     with _transfer_bars() as progress:
         paths = fetch_dataset(name, data_dir=data_dir, progress=progress)

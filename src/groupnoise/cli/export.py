@@ -229,8 +229,7 @@ def _artifact_in(folder: Path) -> Path | None:
 
 def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -> None:
     from groupnoise.recall.artifact import open_artifact
-    from groupnoise.recall.engines import export_vectors
-    from groupnoise.recall.pyfunc import write_mlflow
+    from groupnoise.recall.engines import export_vectors, write_mlflow
 
     if to == "mlflow":
         if scope is not None:

@@ -101,7 +101,7 @@ def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) 
         raise ParameterError("--max-restarts goes with torchrun; run Ray's job again to resume.")
     if is_worker() or (count == 1 and not max_restarts):
         return
-    from groupnoise.training.distributed.launcher import launch, launch_on_ray
+    from groupnoise.training.distributed.workers import launch, launch_on_ray
 
     if launcher == "ray":
         launch_on_ray(sys.argv[1:], workers=count)
@@ -118,8 +118,7 @@ def join_workers() -> Iterator[Workers]:
     if not is_worker():
         yield Workers()
         return
-    from groupnoise.training.distributed.launcher import process_group
-    from groupnoise.training.distributed.workers import TorchWorkers
+    from groupnoise.training.distributed.workers import TorchWorkers, process_group
 
     with process_group():
         if n_restarts() and is_first():

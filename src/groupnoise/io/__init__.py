@@ -13,8 +13,10 @@ if TYPE_CHECKING:
         single_label as single_label,
     )
     from groupnoise.io.description import describe as describe
-    from groupnoise.io.download import fetch_dataset as fetch_dataset
     from groupnoise.io.named import load_dataset as load_dataset
-    from groupnoise.io.registry import list_datasets as list_datasets
+    from groupnoise.io.registry import (
+        fetch_dataset as fetch_dataset,
+        list_datasets as list_datasets,
+    )
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -12,19 +12,22 @@ takes a model whose history is one query: the evidence of all clicks, or the las
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from groupnoise import __version__
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, require
-from groupnoise.exceptions import EmptyGroupError, ModelFileError, ParameterError
+from groupnoise.exceptions import DataError, EmptyGroupError, ModelFileError, ParameterError
 from groupnoise.io.files import replaced_folder, write_json
+from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import RecallModel
+from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.query_graph import write_query_graph
 from groupnoise.recall.rankers import VectorRanker
 from groupnoise.recall.vectors import MatchingVectors
@@ -57,6 +60,7 @@ COMMIT;
 -- An index finds most, not all, of the nearest: CREATE INDEX ON recall_items
 --   USING hnsw (embedding vector_ip_ops);  up to 2000 dimensions.
 """
+_Writer = Callable[[Path, RecallModel, MatchingVectors, "str | None"], None]
 
 
 def query_vectors(
@@ -292,10 +296,62 @@ def _write_onnx(
     (place / "ids.json").write_text(text + "\n", encoding="utf-8")
 
 
-_Writer = Callable[[Path, RecallModel, MatchingVectors, "str | None"], None]
 _WRITERS: dict[str, _Writer] = {
     "parquet": _write_parquet,
     "qdrant": _write_qdrant,
     "pgvector": _write_pgvector,
     "onnx": _write_onnx,
 }
+
+
+def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
+    """Write an artifact as a folder that MLflow loads (`mlflow.pyfunc.load_model`) and serves."""
+    pyfunc = require("mlflow.pyfunc", extra="mlflow")
+    version = open_artifact(artifact, memory_map=False).version
+    with replaced_folder(Path(folder), marked_by=ABOUT) as place:
+        pyfunc.save_model(
+            path=str(place / "model"),
+            loader_module=__name__,
+            data_path=str(artifact),
+            pip_requirements=[f"groupnoise=={__version__}"],
+        )
+        for path in list((place / "model").iterdir()):
+            path.rename(place / path.name)
+        (place / "model").rmdir()
+        write_json(place / ABOUT, {"to": "mlflow", "version": version})
+
+
+class _Answers:
+    """What MLflow calls."""
+
+    def __init__(self, model: RecallModel) -> None:
+        self._model = model
+
+    def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:
+        """Return items and scores of each history, options of a recall being the parameters."""
+        if hasattr(model_input, "columns"):
+            if "items" not in model_input.columns:
+                raise DataError("the table must have a column `items`, a list of ids in each row.")
+            model_input = model_input["items"].tolist()
+        try:
+            options = RecallOptions(**(params or {}))
+        except TypeError as error:
+            raise ParameterError(f"a recall has no such option: {error}.") from None
+        recalled = self._model.recall(model_input, options)
+        answers = []
+        for number in range(len(recalled.positions)):
+            positions, scores = recalled.row(number)
+            is_popular = bool(recalled.from_popularity[number])
+            answers.append(
+                {
+                    "items": self._model.items.ids_of(positions),
+                    "scores": scores.tolist(),
+                    "source": "popularity" if is_popular else "history",
+                }
+            )
+        return answers
+
+
+def _load_pyfunc(path: str) -> _Answers:
+    """Return the model of an artifact folder; the name is MLflow's."""
+    return _Answers(open_artifact(path))

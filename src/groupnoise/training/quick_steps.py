@@ -1,22 +1,246 @@
-"""Steps of a training whose forward and backward pass are written down, without autograd."""
+"""Steps of a training whose forward and backward pass are written down, without autograd.
+
+A step on a small batch is some hundred small operations, each of which costs more to call than to
+compute. Where objects are few labels and a linear map or a perceptron encodes the feature rows that
+are targets, both passes are written down here over the table of all (row, label) logits; of ids
+they are in `core/table_objective.py`. Every other objective takes its parts one after the other,
+with the same values up to rounding.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from groupnoise.core.batching import GroupBatch
+from groupnoise.core.batching import GroupBatch, fits_products
+from groupnoise.core.candidates import FullCandidates, InBatchCandidates
 from groupnoise.core.compiled import kernels_for
-from groupnoise.core.label_objective import LabelObjective
+from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder, dropout_factors
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
-from groupnoise.core.pair_matching import Matcher
+from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
+from groupnoise.core.selection import Marginal, Max, Tempered
+from groupnoise.core.similarity import Dot
 from groupnoise.core.table_objective import TableObjective
+from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.training.optimizer import RowAdam
+
+SELECTIONS = (Max, Marginal, Tempered)
+"""Those whose responsibilities are the derivatives of the score of a group."""
+
+
+class _Weighed(NamedTuple):
+    """How candidates of a row weigh each other.
+
+    `log_weight` (groups, size): log P(object | group), times its strength.
+    `slope` (groups, size, size): of the second object's part of a score by each similarity.
+    `pairs`: where each similarity stands in the flat table between labels.
+    """
+
+    log_weight: Tensor
+    slope: Tensor
+    pairs: Tensor
+
+
+class _Forward(NamedTuple):
+    """What the backward pass reads of the forward pass.
+
+    `layers`: what each layer of the encoder read, and what its outputs were multiplied by, None for
+        the last one.
+    `rows` (groups, dim): the encoded rows.
+    `among_labels`, `among_rows` (groups, n_labels): softmaxes of the logits.
+    """
+
+    objects: Tensor
+    order: Tensor
+    layers: list[tuple[Tensor, Tensor | None]]
+    rows: Tensor
+    among_labels: Tensor
+    among_rows: Tensor | None
+    responsibility: Tensor
+    weighed: _Weighed | None
+
+
+class LabelObjective:
+    """The objective of a model whose objects are labels and whose targets are feature rows.
+
+    `model`, `pair`, `objective`: such as :meth:`of` has found to fit.
+    """
+
+    def __init__(self, model: MatchingModel, pair: Matcher, objective: GroupObjective) -> None:
+        self._objective, self._inputs = objective, model.target_inputs
+        self._log_prior = pair.log_prior if isinstance(pair, PriorMatching) else None
+        plain = pair.pair if isinstance(pair, PriorMatching) else pair
+        assert isinstance(plain, PairMatching)
+        self._over_rows = plain.normalize == "both"
+        labels, encoder = model.object_encoder, model.target_encoder
+        assert isinstance(labels, EmbeddingEncoder)
+        assert isinstance(encoder, (LinearEncoder, MLPEncoder))
+        self._table, self._encoder = labels.weight, encoder
+        layers = encoder.layers if isinstance(encoder, MLPEncoder) else [encoder]
+        self._layers = [each for each in layers if isinstance(each, LinearEncoder)]
+        self._forward: _Forward | None = None
+
+    @classmethod
+    def of(
+        cls, model: MatchingModel, pair: Matcher, objective: GroupObjective
+    ) -> LabelObjective | None:
+        """Return the objective in this form, None where it has parts that need another."""
+        plain = pair.pair if isinstance(pair, PriorMatching) else pair
+        labels, weighting = model.object_encoder, objective.weighting
+        if not isinstance(plain, PairMatching) or type(labels) is not EmbeddingEncoder:
+            return None
+        sources = (plain.source, plain.object_source)
+        among_labels = sources[plain.normalize == "both"]
+        is_plain = (
+            type(model) is MatchingModel
+            and type(model.target_encoder) in (LinearEncoder, MLPEncoder)
+            and model.target_inputs is not None
+            and not labels.sparse
+            and (model.bias, model.precision) == (None, None)
+            and plain.normalize in ("objects", "both")
+            and (plain.normalize != "both" or sources[0] == InBatchCandidates())
+            and among_labels == FullCandidates(len(labels.weight))
+            and not plain.with_probabilities
+            and type(objective.selection) in SELECTIONS
+            and not (objective.absent_strength or objective.recency)
+            and (
+                weighting is None
+                or (type(weighting) is SigmoidWeighting and type(weighting.similarity) is Dot)
+            )
+        )
+        return cls(model, pair, objective) if is_plain else None
+
+    def takes(self, batch: GroupBatch) -> bool:
+        """Tell whether a batch is whole, each target once, and its products fit into memory."""
+        n_groups, size = batch.mask.shape
+        return (
+            batch.objects.device.type == "cpu"
+            and batch.objects.dim() == 2
+            and batch.shared_targets is None
+            and len(batch.targets.unique()) == n_groups
+            and fits_products(n_groups, size)
+        )
+
+    @torch.no_grad()
+    def losses(
+        self, batch: GroupBatch, generator: torch.Generator, progress: float = 1.0
+    ) -> Tensor:
+        """Return the loss of each group."""
+        del generator  # nothing is sampled
+        # In this order pair matching encodes rows, which decides what dropout drops.
+        targets, order = batch.targets, torch.arange(len(batch))
+        if self._over_rows:
+            targets, order = targets.sort()
+        objects, mask = batch.objects[order].long(), batch.mask[order]
+        assert self._inputs is not None
+        layers, rows = self._encoded(self._inputs[targets])
+        logits = rows @ self._table.t()
+        among_labels = logits.log_softmax(1)
+        log_pair, among_rows = among_labels.gather(1, objects), None
+        if self._over_rows:
+            log_among_rows = logits.log_softmax(0)
+            log_pair = 0.5 * (log_pair + log_among_rows.gather(1, objects))
+            among_rows = log_among_rows.exp_()
+        if self._log_prior is not None:
+            log_pair += self._log_prior[batch.rows[order]].gather(1, objects)
+        weighed = self._weighed(objects, mask)
+        scores = log_pair if weighed is None else log_pair + weighed.log_weight
+        log_score, responsibility = self._selected(scores, mask, progress)
+        self._forward = _Forward(
+            objects, order, layers, rows, among_labels.exp_(), among_rows, responsibility, weighed
+        )
+        return torch.empty_like(log_score).index_copy_(0, order, -log_score)
+
+    @torch.no_grad()
+    def find_gradients(self, upstream: Tensor) -> None:
+        """Give every parameter its gradient of the losses that were last asked for.
+
+        `upstream` (groups,): what each loss counts.
+        """
+        assert self._forward is not None
+        forward, self._forward = self._forward, None
+        slope = forward.responsibility * -upstream[forward.order].unsqueeze(1)
+        # Of the score of a group by each of the logits that its objects stand for.
+        at_logits = torch.zeros_like(forward.among_labels).scatter_add_(1, forward.objects, slope)
+        by_label = at_logits - forward.among_labels * at_logits.sum(1, keepdim=True)
+        if forward.among_rows is not None:
+            by_label += at_logits
+            by_label -= forward.among_rows * at_logits.sum(0)
+            by_label *= 0.5
+        gradient = by_label.t() @ forward.rows
+        if forward.weighed is not None:
+            n_labels = len(self._table)
+            change = (forward.weighed.slope * slope.unsqueeze(1)).flatten()
+            between = self._table.new_zeros(n_labels, n_labels)
+            between.view(-1).index_add_(0, forward.weighed.pairs, change)
+            # A similarity moves both of its objects.
+            gradient.addmm_(between + between.t(), self._table)
+        self._table.grad = gradient
+        self._go_back(forward.layers, by_label @ self._table)
+
+    def _encoded(self, inputs: Tensor) -> tuple[list[tuple[Tensor, Tensor | None]], Tensor]:
+        """Return what each layer read and by what its outputs were multiplied, and the last."""
+        *hidden, last = self._layers
+        encoder, read = self._encoder, list[tuple[Tensor, Tensor | None]]()
+        for layer in hidden:
+            values = F.linear(inputs, layer.weight, layer.bias)
+            kept = (values > 0).to(values.dtype)
+            if isinstance(encoder, MLPEncoder) and encoder.training and encoder.dropout > 0.0:
+                kept *= dropout_factors(values, encoder.dropout, encoder.generator)
+            read.append((inputs, kept))
+            inputs = values.mul_(kept)
+        return [*read, (inputs, None)], F.linear(inputs, last.weight, last.bias)
+
+    def _go_back(self, read: list[tuple[Tensor, Tensor | None]], slope: Tensor) -> None:
+        """Give the layers of the encoder their gradients, from the slope by its outputs."""
+        for number in range(len(self._layers) - 1, -1, -1):
+            inputs, layer = read[number][0], self._layers[number]
+            layer.weight.grad, layer.bias.grad = slope.t() @ inputs, slope.sum(0)
+            if number:
+                factors = read[number - 1][1]
+                assert factors is not None
+                slope = (slope @ layer.weight).mul_(factors)
+
+    def _selected(self, scores: Tensor, mask: Tensor, progress: float) -> tuple[Tensor, Tensor]:
+        """Return the score of each group and the responsibility of its objects."""
+        selection = self._objective.selection
+        if not isinstance(selection, Tempered):
+            found = selection(scores, mask, progress)
+            return found.log_score, found.responsibility
+        temperature = selection.temperature(progress)
+        cooled = (scores / temperature).masked_fill_(~mask, -torch.inf)
+        log_score = cooled.logsumexp(1)
+        return temperature * log_score, cooled.sub_(log_score.unsqueeze(1)).exp_()
+
+    def _weighed(self, objects: Tensor, mask: Tensor) -> _Weighed | None:
+        """Return how objects of a group weigh each other; None where that has no say."""
+        weighting, strength = self._objective.weighting, self._objective.weighting_strength
+        if weighting is None or strength == 0.0:
+            return None
+        scale = weighting.similarity.scale  # type: ignore[attr-defined]
+        n_labels = len(self._table)
+        pairs = (objects.unsqueeze(2) * n_labels + objects.unsqueeze(1)).flatten()
+        between = (self._table @ self._table.t()).mul_(scale).flatten()
+        # (groups, attended to, attending)
+        similarity = between.index_select(0, pairs).view(*objects.shape, -1)
+        ignored = ~mask.unsqueeze(2) | torch.eye(objects.shape[1], dtype=torch.bool)
+        attention = similarity.masked_fill(ignored, -torch.inf).softmax(1)
+        # The softmax of an object alone is NaN; it attends to nothing.
+        attention.masked_fill_(ignored, 0.0)
+        score = (attention * similarity).sum(1)
+        alone = ~mask | (mask.sum(1, keepdim=True) < 2)
+        log_weight = F.logsigmoid(score).masked_fill_(alone, 0.0).mul_(strength)
+        steep = torch.sigmoid(-score).masked_fill_(alone, 0.0).mul_(scale * strength)
+        # Of sum_j attention_j * similarity_j by similarity_j.
+        slope = (similarity + (1.0 - score).unsqueeze(1)).mul_(attention).mul_(steep.unsqueeze(1))
+        return _Weighed(log_weight, slope, pairs)
 
 
 def find_quick_step(

@@ -14,8 +14,7 @@ from groupnoise.core.scaling import Scaler
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns
-from groupnoise.io.feature_columns import NoFeaturesError, features_of_table
-from groupnoise.io.gaps import Fill
+from groupnoise.io.feature_columns import Fill, NoFeaturesError, features_of_table
 from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.resolved import written_columns

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.shared_background import (
+from groupnoise.bags.witness_rate import (
     SCALES,
     SHIFTS,
     background_share,

@@ -10,13 +10,13 @@ from builders import gradients, id_groups
 from groupnoise.core.batching import collate
 from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder
-from groupnoise.core.label_objective import LabelObjective
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching, PriorMatching
 from groupnoise.core.selection import Marginal, Max, Tempered, TopK
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.training.quick_steps import LabelObjective
 
 N_LABELS, N_FEATURES = 7, 5
 SIZES = [1, 3, 2, 5, 1, 4, 2, 3, 7]
