@@ -275,3 +275,65 @@ def test_bad_input_is_one_sentence_with_the_name_of_the_bag(command, tmp_path, s
     said = command("fit", data, *options, "-o", "model", "-q", *QUICK, code=2).err
     assert words in said
     assert len(said.strip().splitlines()) == 1, said
+
+
+def _as_people_keep_them(place, bags):
+    """Bags in a folder of each patient, with what systems and people put beside them."""
+    for number, (bag, (features, _, _)) in enumerate(bags.items()):
+        folder = place / f"bags/Müller {number // 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / f"{bag}.npy", features)
+        (folder / ".DS_Store").write_bytes(b"\0")
+        (folder / f"._{bag}.npy").write_bytes(b"\0")
+    (place / "bags/README.txt").write_text("read me")
+    rows = [
+        f"Müller {number // 2}\\{bag}.NPY;{label};{number},5"
+        for number, (bag, (_, _, label)) in enumerate(bags.items())
+    ]
+    lines = ["Präparat;Diagnose;Alter", *rows, ""]
+    (place / "bags/Labels.CSV").write_text("\n".join(lines), encoding="utf-8")
+
+
+def test_folders_of_patients_with_a_readme_are_bags(command, tmp_path):
+    _as_people_keep_them(tmp_path, make_bags())
+    said = command("fit", "bags", "-o", "model", "-q", *QUICK).err
+    assert "read as bags" in said
+    assert "took 24 files in 12 folders below bags as the bags" in said
+    assert "took column 'Präparat' as the bag" in said
+    assert "took column 'Diagnose' as the label" in said
+    command("predict", "model", "bags", "-o", "answers.csv")
+    assert {answer["bag"] for answer in read_csv(tmp_path / "answers.csv")} == set(make_bags())
+
+
+def test_names_of_bags_are_known_however_they_are_written(command, tmp_path):
+    (tmp_path / "bags").mkdir()
+    written = {"A\u0308pfel": "Äpfel", "Slide B": "slide b.svs", "007": "7"}
+    bags = list(make_bags(3).values())
+    for name, (features, _, _) in zip(written, bags, strict=True):
+        np.save(tmp_path / f"bags/{name}.npy", features)
+    labelled = dict(zip(written.values(), bags, strict=True))
+    write_labels(tmp_path / "labels.csv", labelled)
+    words = ["bags", "--labels", "labels.csv"]
+    described = json.loads(command("data", "describe", *words, "--json").out)
+    assert described["facts"]["bags"] == 3
+
+
+def test_missing_numbers_of_files_are_filled_with_the_medians_of_the_training(command, tmp_path):
+    bags = make_bags()
+    bags["slide_05"][0][1, 2] = np.nan
+    data, words = write_folder(tmp_path, "npy", bags)
+    words = [*words, "--fill", "median"]
+    said = command("fit", data, *words, "-o", "model", "-q", *QUICK).err
+    assert "filled 1 missing number in the column 'feature 2' with the median" in said
+    for _, (features, _, _) in bags.items():
+        features[...] += 100
+    (tmp_path / "other").mkdir()
+    write_folder(tmp_path / "other", "npy", bags)
+    said = command("predict", "model", "other/bags", "-o", "answers.csv").err
+    assert "filled 1 missing number in the column 'feature 2' as when the model was fitted" in said
+
+
+def test_a_table_per_bag_is_not_filled(command, tmp_path):
+    data, words = write_folder(tmp_path, "csv")
+    said = command("fit", data, *words, "--fill", "median", "-o", "model", code=2).err
+    assert "has a table per bag, whose gaps --fill does not fill" in said

@@ -13,20 +13,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.bag_files import ARRAYS, HDF5, SUFFIXES, ZARR, BagContent, BagFile, open_zarr
-from groupnoise.bags.label_table import BagLabels, read_label_table
+from groupnoise.bags.bag_files import (
+    ARRAYS,
+    HDF5,
+    SUFFIXES,
+    TABLES,
+    ZARR,
+    BagContent,
+    BagFile,
+    open_zarr,
+)
+from groupnoise.bags.label_table import LABEL_FILES, BagLabels, labels_in, read_label_table
 from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
 from groupnoise.core.checks import require
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset
+from groupnoise.io.feature_columns import Fill
 from groupnoise.io.sources import Report
 
-LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet")
-"""Tables of labels that are found in the folder itself."""
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
 """Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
 FEATURES_OF_JOB = ("features_*", "*/features_*")
@@ -50,10 +58,17 @@ def holds_bag_files(source: Any, labels: Any = None) -> bool:
     if path.suffix.lower() in ZARR:
         return True
     files = _files_below(path, None)[0]
-    if labels is not None or _labels_in(path) is not None:
+    if labels is not None or labels_in(path) is not None:
         return bool(files)
     arrays = [file for file in files if file.suffix.lower() in ARRAYS]
     return any(file.suffix.lower() != ".npz" for file in arrays) or len(arrays) > 1
+
+
+def looks_like_bags(path: Path) -> bool:
+    """Tell whether a folder or file is of bags and of nothing else: archives may be anything."""
+    files = _files_below(path, None)[0] if path.is_dir() and labels_in(path) is None else []
+    is_open = bool(files) and all(file.suffix.lower() in (".npz", *TABLES) for file in files)
+    return not is_open and holds_bag_files(path)
 
 
 def read_bag_folder(
@@ -72,6 +87,7 @@ def read_bag_folder(
     labels_needed: bool = True,
     known: KnownLabels,
     form: Mapping[str, Any] | None = None,
+    gaps: Fill | None = None,
 ) -> BagDataset:
     """Read bags that lie in a file each, in the order of their ids; parameters as in `read_bags`.
 
@@ -80,10 +96,15 @@ def read_bag_folder(
     path = Path(source)
     given = labels
     if labels is None and path.is_dir():
-        labels = _labels_in(path)
+        labels = labels_in(path)
         if labels is not None and labels_needed:
             report(f"took {labels} as the table of labels")
     bags = find_bag_files(path, labels, report)
+    if gaps is not None and any(bag.path.suffix.lower() in TABLES for bag in bags):
+        raise ParameterError(
+            f"{path} has a table per bag, whose gaps --fill does not fill; write them as one table "
+            "with a column of the bag."
+        )
     found: BagLabels | None = None
     if labels_needed:
         ids = [bag.bag_id for bag in bags]
@@ -95,11 +116,13 @@ def read_bag_folder(
                 label_separator=label_separator, report=report, known=known,
                 encoding=(form or {}).get("encoding"),
             )  # fmt: skip
-    content = _read_all(bags, features, feature_names, form)
+    content = _read_all(bags, features, feature_names, form, gaps)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again
         columns["labels"] = str(given)
+    if gaps is not None:
+        columns["fill"] = gaps.values
     return BagDataset(
         name=name or path.stem,
         bags=groups_of_rows(content.features, content.offsets),
@@ -126,6 +149,11 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
     files, folder = _files_below(path, labels)
     if folder != path:
         report(f"took the files in {folder} as the bags")
+    elif n_below := len({file.parent for file in files} - {folder}):
+        report(
+            f"took {counted(len(files), 'files')} in {counted(n_below, 'folders')} below {path} as "
+            "the bags"
+        )
     if not files:
         raise DataError(
             f"{path} holds no file of a bag ({', '.join(SUFFIXES)}); give a folder with one per "
@@ -133,13 +161,17 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
         )
     beside = folder.parent / "coords" if folder.name == "features" else None
     bags: dict[str, BagFile] = {}
+    stems = [file.stem for file in files]
+    are_twice = len(set(stems)) < len(stems) and any(file.parent != folder for file in files)
     for file in files:
-        if file.stem in bags:
+        # Slides of several patients may be called alike.
+        bag_id = file.relative_to(folder).with_suffix("").as_posix() if are_twice else file.stem
+        if bag_id in bags:
             raise DataError(
-                f"bag {file.stem!r} has two files, {bags[file.stem].path} and {file}; keep one."
+                f"bag {bag_id!r} has two files, {bags[bag_id].path} and {file}; keep one."
             )
-        coordinates = None if beside is None else beside / f"{file.stem}.npy"
-        bags[file.stem] = BagFile(file.stem, file, None, coordinates)
+        coordinates = None if beside is None else beside / f"{bag_id}.npy"
+        bags[bag_id] = BagFile(bag_id, file, None, coordinates)
     return [bags[bag_id] for bag_id in sorted(bags)]
 
 
@@ -186,26 +218,34 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             raise DataError(
                 f"{folder} may not be read by this user; change its permissions."
             ) from None
-        files = [
-            file
-            for file in entries
-            if file.suffix.lower() in SUFFIXES
-            and not file.name.startswith(".")
-            and file.resolve() not in tables
-            and file.is_file() != (file.suffix.lower() in ZARR)
-        ]
+        files = [file for file in entries if _is_bag(file) and file.resolve() not in tables]
+        arrays = [file for file in files if file.suffix.lower() in ARRAYS]
         if files:
-            return files, folder
+            return arrays or files, folder  # a table among arrays is about them
     if len(of_job) > 1:
         raise DataError(
             f"{path} holds features of several encoders or sizes; give one of these folders: "
             f"{', '.join(map(str, of_job))}."
         )
-    return [], path
+    # Tables further below may be the parts of one.
+    below = [
+        file
+        for file in sorted(path.glob("*/**/*"))
+        if file.suffix.lower() in ARRAYS
+        and _is_bag(file)
+        and not any(
+            part.startswith(".") or part.lower().endswith(ZARR)
+            for part in file.relative_to(path).parts[:-1]
+        )
+    ]
+    return below, path
 
 
-def _labels_in(path: Path) -> Path | None:
-    return next((path / name for name in LABEL_FILES if (path / name).is_file()), None)
+def _is_bag(file: Path) -> bool:
+    """Tell whether a file is of a kind that holds a bag; what systems put beside it is none."""
+    suffix = file.suffix.lower()
+    is_kind = suffix in SUFFIXES and file.is_file() != (suffix in ZARR)
+    return is_kind and not file.name.startswith(".")
 
 
 def _own_labels(path: Path, ids: Sequence[str]) -> BagLabels:
@@ -248,6 +288,7 @@ def _read_all(
     features: str | Sequence[str] | None,
     feature_names: Sequence[str] | None,
     form: Mapping[str, Any] | None,
+    gaps: Fill | None,
 ) -> _AllBags:
     """Read every bag into one array; widths are compared before anything large is read."""
     sizes, places, dtypes = [], [], set()
@@ -276,8 +317,13 @@ def _read_all(
         else:
             with bag.open(features, names, form) as content:
                 rows[...] = content.features[...]
-        _check_finite(bag, rows)
+        if gaps is None:
+            _check_finite(bag, rows)
         release_pages(matrix)
+    if gaps is not None:
+        gaps.into_rows(matrix, names or [f"feature {k}" for k in range(width)])
+        for number, bag in enumerate(bags):
+            _check_finite(bag, matrix[offsets[number] : offsets[number + 1]])
     coordinates = None
     if first.coordinates is not None:
         coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
@@ -326,7 +372,8 @@ def _check_finite(bag: BagFile, rows: FloatArray) -> None:
         raise DataError(
             f"{bag} holds NaN or infinite values in {int(is_bad.sum())} of its "
             f"{counted(len(rows), 'rows')}, "
-            f"the first in row {int(np.argmax(is_bad))}; impute or drop these rows first."
+            f"the first in row {int(np.argmax(is_bad))}; fill missing numbers with the median of "
+            "their column (`fill`, --fill median), or drop these rows."
         )
 
 

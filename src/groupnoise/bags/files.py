@@ -18,7 +18,7 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
+from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
 from groupnoise.io.cells import number_ids, read_id_cells
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
@@ -116,15 +116,11 @@ def read_bags(
         return stored
     tell = report or say_nothing
     if holds_bag_files(source, labels):
-        if fill is not None:
-            raise ParameterError(
-                f"{source} has a file per bag, whose gaps no `fill` (--fill) fills."
-            )
         return read_bag_folder(
             source, labels=labels, group=group, label=label, features=features, patient=patient,
             split=split, label_separator=label_separator, name=name, report=tell,
             feature_names=feature_names, labels_needed=labels_needed, known=known or KnownLabels(),
-            form=table_options,
+            form=table_options, gaps=fill_of(fill, tell),
         )  # fmt: skip
     _check_no_label_table(source, labels, patient, split)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):

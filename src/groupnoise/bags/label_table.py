@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -11,15 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.bag_files import ARRAYS, TABLES
 from groupnoise.bags.label_words import KnownLabels, say_of_labels
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.io.column_names import usual_column
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 
+LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
+"""Tables of labels that are found in the folder itself, however their names are written."""
+MIN_PER_LABEL = 3
+"""Bags of each label, on average, in a column that is taken for the label by its cells."""
+LABEL_SUFFIXES = (*TABLES, ".xlsx")
 SPLITS = {
     "train": ("train", "training", "tr"),
     "validation": ("validation", "valid", "val", "dev"),
@@ -37,6 +45,19 @@ class BagLabels:
     patients: NDArray[Any] | None
     split: NDArray[Any] | None
     columns: dict[str, Any]
+
+
+def labels_in(folder: Path) -> Path | None:
+    """Return the table of labels in a folder of bags: known by its name, or alone among arrays."""
+    try:
+        files = [file for file in sorted(folder.iterdir()) if not file.name.startswith(".")]
+    except OSError:
+        return None
+    named = {file.name.lower(): file for file in files if file.is_file()}
+    found = next((named[name] for name in LABEL_FILES if name in named), None)
+    tables = [file for file in named.values() if file.suffix.lower() in LABEL_SUFFIXES]
+    is_alone = len(tables) == 1 and any(file.suffix.lower() in ARRAYS for file in files)
+    return found or (tables[0] if is_alone else None)
 
 
 def read_label_table(
@@ -73,6 +94,8 @@ def read_label_table(
     split = pick_column("split", split, columns, origin=origin, report=report, taken=taken)
     taken |= {split} if split is not None else set()
     if label is None:
+        label = _only_words(table, taken, report)
+    if label is None:
         label = need_column("label", None, columns, origin=origin, report=report, taken=taken)
     label_columns = match_columns("label", label, columns, origin)
     rows = table.take(order)
@@ -99,9 +122,22 @@ def read_label_table(
     return BagLabels(memberships, class_names, patients, sides, parts)
 
 
+def _only_words(table: Table, taken: Collection[str], report: Report) -> str | None:
+    """Return the one column that can be the label where none is called so; None of several."""
+    free = [name for name in table.frame.columns if name not in taken]
+    if usual_column("label", free) is not None:
+        return None
+    distinct = {name: len(set(_text(table, name)) - {""}) for name in free}
+    found = [name for name in free if 1 < distinct[name] <= len(table) / MIN_PER_LABEL]
+    if len(found) != 1:
+        return None
+    report(f"took column {found[0]!r} as the label, the only one whose cells repeat (--label)")
+    return found[0]
+
+
 def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Report) -> str:
     """Return the column that names most of the bags."""
-    known = set(bag_ids)
+    known = _by_spelling(bag_ids)
     found = {
         name: sum(_bag_of(cell, known) is not None for cell in _text(table, name))
         for name in table.frame.columns
@@ -120,7 +156,7 @@ def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Re
 
 def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str) -> IntArray:
     """Return the row of each bag; each needs one row, and each row a file."""
-    known, row_of = set(bag_ids), dict[str, int]()
+    known, row_of = _by_spelling(bag_ids), dict[str, int]()
     strangers = []
     for row, cell in enumerate(_text(table, group)):
         bag = _bag_of(cell, known)
@@ -152,10 +188,29 @@ def _more(n_found: int) -> str:
     return "" if n_found == 1 else f" (nor have {counted(n_found - 1, 'others')})"
 
 
-def _bag_of(cell: str, known: Collection[str]) -> str | None:
+def _by_spelling(bag_ids: Sequence[str]) -> dict[str, str]:
+    """Return bags by their names, and by what these become where files and tables are written.
+
+    Letters with marks are one character or two, case is lost, and so are zeros before numbers;
+    names that two bags would share are left out.
+    """
+    spellings = [(_spelt(bag), bag) for bag in bag_ids]
+    n_bags = Counter(spelt for spelt, _ in spellings)
+    alone = {spelt: bag for spelt, bag in spellings if n_bags[spelt] == 1}
+    return {**alone, **{bag: bag for bag in bag_ids}}
+
+
+def _spelt(name: str) -> str:
+    spelt = unicodedata.normalize("NFC", name).casefold()
+    return str(int(spelt)) if spelt.isascii() and spelt.isdecimal() else spelt
+
+
+def _bag_of(cell: str, known: Mapping[str, str]) -> str | None:
     """Return the bag that a cell names, with or without a folder and a suffix."""
-    path = PurePosixPath(cell)
-    return next((name for name in (cell, path.name, path.stem) if name in known), None)
+    path = PurePosixPath(cell.replace("\\", "/"))
+    names = [cell, path.with_suffix("").as_posix() if path.name else "", path.name, path.stem]
+    spelt = [*names, *map(_spelt, names)]
+    return next((known[name] for name in spelt if name in known), None)
 
 
 def _text(table: Table, column: str) -> list[str]:

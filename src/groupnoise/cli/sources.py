@@ -120,10 +120,14 @@ def find_data(
 
 def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
     """Return what a file holds, with the columns its cells told, and say so on the error stream."""
+    from groupnoise.bags.bag_folder import looks_like_bags
     from groupnoise.io.setting import find_setting
     from groupnoise.io.setting_guess import guess_setting
 
     if "labels" in options.columns:
+        return find_setting("mil"), options
+    if looks_like_bags(Path(name)):
+        say_aside("read as bags (--setting mil), by its files of one bag each")
         return find_setting("mil"), options
     guess = guess_setting(name, given=options.columns, **options.form)
     say_aside(guess.sentence)
@@ -242,6 +246,8 @@ def read_file(
         if line:
             tell(line.replace("audit DATA", f"audit {path}"))
     columns = {key: value for key, value in (dataset.columns or {}).items() if value}
+    # "median" was asked for; what the medians are is what further files are filled with.
+    used = {key: value for key, value in used.items() if key != "fill"}
     return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
 
 

@@ -340,6 +340,26 @@ class Fill:
         self.report(f"filled {many} in {named} {self.how}")
         return replace(table, frame=table.frame.with_columns(filled))
 
+    def into_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
+        """Fill the gaps of features in place; a column without any number stays as it is."""
+        if isinstance(rows, np.memmap):
+            raise ParameterError(
+                f"features of {rows.nbytes / 1e9:.1f} GB are read piece by piece, so that no "
+                "median is known; fill the gaps in the files, and leave out --fill."
+            )
+        filled, n_filled = [], 0
+        for column, name in zip(rows.T, names, strict=True):
+            is_gap = np.isnan(column)
+            if name not in self.values and not is_gap.all():
+                self.values[name] = float(np.median(column[~is_gap]))
+            if is_gap.any() and name in self.values:
+                column[is_gap] = self.values[name]
+                filled.append(name)
+                n_filled += int(is_gap.sum())
+        if filled:
+            many = counted(n_filled, "missing numbers")
+            self.report(f"filled {many} in {_named(filled)} {self.how}")
+
 
 def fill_of(fill: str | Mapping[str, float] | None, report: Report) -> Fill | None:
     """Return how missing numbers are filled; None where they are refused.
