@@ -211,6 +211,7 @@ def test_what_cannot_be_embedded_is_one_sentence(command, tmp_path):
     (tmp_path / "in").mkdir()
     said = command("embed", "in", "out", code=2).err
     assert "in holds no raw files" in said
+    assert "folders below" not in said
     (tmp_path / "in/a.png").write_bytes(b"\x89PNG but no more")
     said = command("embed", "in", "out", code=2).err
     assert "in/a.png cannot be read as a picture" in said
@@ -229,3 +230,15 @@ def test_what_cannot_be_embedded_is_one_sentence(command, tmp_path):
     (tmp_path / "made/embedding.json").write_text(json.dumps({"kind": "texts"}))
     said = command("embed", "in", "out", "--kind", "texts", "--like", "made", code=2).err
     assert "made/embedding.json is damaged" in said
+
+
+def test_what_systems_put_beside_pictures_is_left_alone(command, tmp_path):
+    for place in ("in", "in/deeper", "nested/class"):
+        (tmp_path / place).mkdir(parents=True)
+        Image.fromarray(np.eye(70, dtype=np.uint8) * 255).save(tmp_path / place / "a.png")
+    (tmp_path / "in/._a.png").write_bytes(b"none")
+    (tmp_path / "in/Labels.CSV").write_text("id,label\na,x\n")
+    assert "1 picture, " in command("embed", "in", "out", "-q").out
+    assert (tmp_path / "out/Labels.CSV").is_file()
+    said = command("embed", "nested", "none", "-q", code=2).err
+    assert "beside each other and not in folders below" in said

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.bag_folder import LABEL_FILES
 from groupnoise.bags.embedding import Cut, Embedded, pictures, recordings, texts
+from groupnoise.bags.label_table import labels_in
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.data_folder import new_data_folder
@@ -151,9 +151,8 @@ def embed_folder(
             n_dropped += found.n_dropped
             if on_file is not None:
                 on_file(number + 1, len(files))
-        for name in LABEL_FILES:
-            if (folder / name).is_file():
-                shutil.copyfile(folder / name, building / name)
+        if (table := labels_in(folder)) is not None:
+            shutil.copyfile(table, building / table.name)
         source = os.path.relpath(folder.resolve(), output.resolve())
         of_encoder = (named, "" if weights is None else str(weights))
         made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source, *of_encoder)
@@ -171,7 +170,8 @@ def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Pat
         raise MissingDataError(f"there is no folder {folder}; check the path.")
     if kind is not None:
         check_choice("kind", kind, KINDS)
-    entries = sorted(path for path in folder.iterdir() if path.is_file())
+    entries = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    entries = [path for path in entries if not path.name.startswith(".")]
     found = {
         name: [path for path in entries if path.suffix.lower() in room.SUFFIXES]
         for name, room in KINDS.items()
@@ -181,7 +181,8 @@ def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Pat
     if not there:
         known = ", ".join(suffix for room in KINDS.values() for suffix in room.SUFFIXES)
         raise DataError(
-            f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed."
+            f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed"
+            f"{', beside each other and not in folders below' * any(_below(folder))}."
         )
     if len(there) > 1:
         raise DataError(f"{folder} holds {' and '.join(there)}; say which with `kind` (--kind).")
@@ -194,6 +195,12 @@ def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Pat
             )
         stems[path.stem] = path
     return name, files
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the raw files in folders below a folder."""
+    suffixes = [suffix for room in KINDS.values() for suffix in room.SUFFIXES]
+    return (path for path in folder.glob("*/**/*") if path.suffix.lower() in suffixes)
 
 
 def read_record(folder: Path) -> EmbeddedFolder:
