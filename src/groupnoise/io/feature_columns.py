@@ -317,7 +317,7 @@ class Fill:
 
     def into(self, table: Table, columns: Sequence[str]) -> Table:
         """Return the table without gaps in these columns; other cells stay for their reader."""
-        filled, n_filled = [], 0
+        filled, n_filled = [], dict[str, int]()
         for column in columns:
             cells = table.frame[column]
             is_gap = _is_gap(cells).to_numpy()
@@ -332,33 +332,27 @@ class Fill:
             if is_gap.any():
                 numbers[is_gap] = self.values[column]
                 filled.append(pl.Series(column, numbers))
-                n_filled += int(is_gap.sum())
-        if not filled:
-            return table
-        many = counted(n_filled, "missing numbers")
-        named = _named([cells.name for cells in filled])
-        self.report(f"filled {many} in {named} {self.how}")
+                n_filled[column] = int(is_gap.sum())
+        self._tell(n_filled)
         return replace(table, frame=table.frame.with_columns(filled))
 
     def into_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
         """Fill the gaps of features in place; a column without any number stays as it is."""
-        if isinstance(rows, np.memmap):
-            raise ParameterError(
-                f"features of {rows.nbytes / 1e9:.1f} GB are read piece by piece, so that no "
-                "median is known; fill the gaps in the files, and leave out --fill."
-            )
-        filled, n_filled = [], 0
-        for column, name in zip(rows.T, names, strict=True):
+        n_filled = dict.fromkeys(names, 0)
+        for at, name in enumerate(names):
+            column = np.array(rows[:, at])
             is_gap = np.isnan(column)
             if name not in self.values and not is_gap.all():
                 self.values[name] = float(np.median(column[~is_gap]))
             if is_gap.any() and name in self.values:
-                column[is_gap] = self.values[name]
-                filled.append(name)
-                n_filled += int(is_gap.sum())
-        if filled:
-            many = counted(n_filled, "missing numbers")
-            self.report(f"filled {many} in {_named(filled)} {self.how}")
+                rows[is_gap, at] = self.values[name]
+                n_filled[name] = int(is_gap.sum())
+        self._tell(n_filled)
+
+    def _tell(self, n_filled: Mapping[str, int]) -> None:
+        if found := [name for name, n_cells in n_filled.items() if n_cells]:
+            many = counted(sum(n_filled.values()), "missing numbers")
+            self.report(f"filled {many} in {_named(found)} {self.how}")
 
 
 def fill_of(fill: str | Mapping[str, float] | None, report: Report) -> Fill | None:
