@@ -76,6 +76,10 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         huge = {**stolen, "who": "bob", "note": "n" * 20_000}
         assert client.post("/v1/answer", json=huge).status_code == 413
         assert client.post("/v1/answer", json={**stolen, "label": 3}).status_code == 422
+        broken = client.post(
+            "/v1/answer", content=b"{row", headers={"content-type": "application/json"}
+        )
+        assert "it is no JSON from this character on" in broken.json()["error"]["message"]
         foreign = client.get("/v1/progress", headers={"Origin": "https://elsewhere.example"})
         assert foreign.status_code == 403
         client.close()

@@ -28,6 +28,11 @@ SEPARATORS = ("|", ";")
 """What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
 BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
 """The beginning of a list or of weights; what begins so and cannot be read is no label."""
+MAX_GRADE = 10.0
+"""Confidences above this are percent; below they may be grades, which nobody can tell."""
+_PERCENT = re.compile(
+    r"[\s_(-]*(?:in[\s_])?(?:%|(?<![a-z])(?:percent|prozent|pct))\)?\s*$", re.IGNORECASE
+)
 
 
 def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | None:
@@ -185,17 +190,36 @@ TOOLS: dict[str, tuple[Callable[[Any], Iterator[Vote]], Callable[[Any], dict[str
 }
 
 
-def read_confidences(table: Table, name: str) -> list[float | None]:
-    """Return a column of numbers; an empty cell is no confidence."""
+def read_confidences(table: Table, name: str, report: Report) -> list[float | None]:
+    """Return a column of numbers; an empty cell is no confidence, percent are hundredths."""
     cells = table.frame[name]
-    numbers: list[float | None] = cells.cast(pl.Float64, strict=False).to_list()
+    text = cells.cast(pl.String).str.strip_chars()
+    bare = text.str.strip_suffix("%").str.strip_chars()
+    if cells.dtype == pl.String:  # decimals of "87,5 %" are not read with those of numbers
+        bare = bare.str.replace(r"^(\d+),(\d+)$", "$1.$2")
+    numbers: list[float | None] = bare.cast(pl.Float64, strict=False).to_list()
     for line, (cell, number) in enumerate(zip(cells.to_list(), numbers, strict=True)):
         if number is None and cell is not None and str(cell).strip():
             raise DataError(
-                f"{table.locate(line)}: the confidence {cell!r} is no number from 0 to 1; "
-                "write 90% as 0.9."
+                f"{table.locate(line)}: the confidence {cell!r} is no number from 0 to 1, and no "
+                "percentage such as 90%."
             )
+    known = [number for number in numbers if number is not None]
+    is_marked = bool(text.str.ends_with("%").any()) or without_percent(name) != name
+    # Grades of confidence go up to ten at most.
+    if known and (is_marked or max(known) > MAX_GRADE) and 1.0 < max(known) <= 100.0:
+        report(f"read column {name!r} as percent")
+        return [None if number is None else number / 100.0 for number in numbers]
     return numbers
+
+
+def without_percent(name: str) -> str:
+    """Return the name of a column without the unit that it holds percent.
+
+    >>> without_percent("Sicherheit (%)"), without_percent("confidence_pct")
+    ('Sicherheit', 'confidence')
+    """
+    return _PERCENT.sub("", name)
 
 
 def cell_reader(

@@ -92,7 +92,13 @@ def columns_that_agree(table: Table) -> list[str]:
         for row, cell in enumerate(frame[name].to_list())
         if cell is not None and not says_nothing(as_label(cell))
     ]
-    return alike if len(told) > 1 and _agree(entries, len(frame)) else []
+    if len(told) < 2 or not _agree(entries, len(frame)):
+        return []
+    # Others name several of the labels, or say in words that they know none.
+    known = pl.Series([label for label in sorted(labels) if label and not says_nothing(label)])
+    words = columns_of_labels(frame, known) - taken - set(alike)
+    also = [name for name in words if not is_id_name(name) and _do_agree(table, [*told, name])]
+    return [name for name in columns if name in alike or name in also]
 
 
 def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
@@ -177,13 +183,8 @@ def _beside_lists(table: Table) -> list[str]:
             name for name, other in words.items() if 2 * len(labels & other) > len(labels | other)
         }
         found = [name for name in frame.columns if name in alike]
-        if len(found) > 1 and set(found) & set(lists):
-            reader = cell_reader(head, found, None, say_nothing)
-            entries = [
-                (at, who, cell, None) for who in found for at, cell in enumerate(reader(who))
-            ]
-            if _agree(entries, len(frame)):
-                return found
+        if len(found) > 1 and set(found) & set(lists) and _do_agree(table, found):
+            return found
     return []
 
 
@@ -218,6 +219,14 @@ def _holds_grades(cells: pl.Series) -> bool:
         return False
     few = cells.drop_nulls().drop_nans().unique()
     return 0 < len(few) <= MAX_GRADES and bool((few == few.round()).all())
+
+
+def _do_agree(table: Table, columns: Sequence[str]) -> bool:
+    """Tell whether columns, of which some name several labels, agree beyond chance."""
+    head = table.take(np.arange(min(HEAD, len(table))))
+    reader = cell_reader(head, columns, None, say_nothing)
+    entries = [(at, who, cell, None) for who in columns for at, cell in enumerate(reader(who))]
+    return _agree(entries, len(head))
 
 
 def _agree(entries: Sequence[tuple[int, str, Said, None]], n_rows: int) -> bool:

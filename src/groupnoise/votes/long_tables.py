@@ -18,7 +18,7 @@ from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Said
-from groupnoise.votes.exports import cell_reader, read_confidences
+from groupnoise.votes.exports import cell_reader, read_confidences, without_percent
 
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
@@ -158,7 +158,9 @@ def _entries(
     people = frame[parts["annotator"]].cast(pl.String).fill_null("").to_list()
     said = cell_reader(table, [parts["label"]], separator, report)(parts["label"])
     sure = (
-        read_confidences(table, parts["confidence"]) if "confidence" in parts else [None] * len(ids)
+        read_confidences(table, parts["confidence"], report)
+        if "confidence" in parts
+        else [None] * len(ids)
     )
     rows = [number(name) for name in ids]
     strays = [line for line, at in enumerate(rows) if at < 0]
@@ -211,7 +213,8 @@ def _voted_once(table: Table, columns: Sequence[str]) -> str | None:
     who = first_named(columns, LONG_NAMES["annotator"])
     if who is None:
         return None
-    frame, named = table.frame, {name for names in LONG_NAMES.values() for name in names}
+    frame = table.frame
+    named = {plain_name(name) for names in LONG_NAMES.values() for name in names}
     found = [
         name
         for name in columns
@@ -238,8 +241,8 @@ def _only_id(table: Table, columns: Sequence[str]) -> str | None:
 
 def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
     """Return the first of some names that a column has, however it is written."""
-    lower = {plain_name(name): name for name in reversed(columns)}
-    return next((lower[name] for name in names if name in lower), None)
+    plain = {plain_name(without_percent(name)): name for name in reversed(columns)}
+    return next((plain[key] for key in map(plain_name, names) if key in plain), None)
 
 
 def names_rows(column: str) -> bool:

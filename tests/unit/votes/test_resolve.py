@@ -502,6 +502,44 @@ def test_a_column_called_as_a_person_among_columns_of_people_is_one_of_them():
     assert read_votes(frame).columns == ("Prüferin", "Bewerter 2", "Carl")
 
 
+def test_a_model_that_names_two_labels_or_is_unsure_votes_beside_people():
+    frame = agreeing_votes()
+    words = [
+        f"{label} and {other}"
+        for label, other in zip(frame["Anna"], frame["Ben"][::-1], strict=True)
+    ]
+    frame["gpt-4o"] = ["unsure", *frame["Anna"][1:-12], *words[-12:]]
+    frame["remark"] = [f"seen on day {n}" for n in range(len(frame))]
+    found = read_votes(frame)
+    assert found.columns == ("Anna", "Ben", "Carl", "gpt-4o")
+    assert found.votes.annotator_names[-1] == "gpt-4o"
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "is_percent"),
+    [
+        ("Sicherheit (%)", ["90", "100", "40", "70"], True),
+        ("confidence", ["90 %", "100%", "40 %", "70 %"], True),
+        ("Sicherheit", ["87,5 %", "100 %", "40 %", "70 %"], True),
+        ("confidence", ["90", "100", "40", "70"], True),
+        ("confidence", ["0.9", "1", "0.4", "0.7"], False),
+    ],
+)
+def test_confidences_in_percent_are_read_and_said(tmp_path, name, cells, is_percent):
+    said_of = ["1;a;x", "1;b;y", "2;a;x", "2;b;x"]
+    lines = [f"{vote};{cell}" for vote, cell in zip(said_of, cells, strict=True)]
+    (tmp_path / "v.csv").write_text("\n".join([f"Zeile;Prüfer;Klasse;{name}", *lines]))
+    found = read_votes(tmp_path / "v.csv", report=(said := []).append)
+    assert found.votes.weights.max(axis=1)[1:].tolist() == pytest.approx([1.0, 0.7, 0.85])
+    assert (f"read column {name!r} as percent" in said) == is_percent
+
+
+def test_grades_of_confidence_are_no_percent(tmp_path):
+    (tmp_path / "v.csv").write_text("row,annotator,label,confidence\n1,a,x,3\n1,b,y,5\n")
+    with pytest.raises(DataError, match="must lie between 0 and 1"):
+        read_votes(tmp_path / "v.csv")
+
+
 def test_lists_of_few_words_under_any_name_are_candidates():
     frame = pd.DataFrame({
         "text": [f"row {n} of it" for n in range(20)], "guess": ["a|b", "b|c", "c", "a|c"] * 5

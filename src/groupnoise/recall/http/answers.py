@@ -24,7 +24,11 @@ MAX_SHOWN = 1000
 MAX_SENTENCES = 5
 MAX_QUOTED = 40
 """Characters of a name that a refusal repeats."""
-FAULTS = {"missing": "it is missing", "extra_forbidden": "a request has no field of this name"}
+FAULTS = {
+    "missing": "it is missing",
+    "extra_forbidden": "a request has no field of this name",
+    "json_invalid": "it is no JSON from this character on",
+}
 EXAMPLES = {"filter": ', such as {"brand": ["Acme", "Bolt"]}'}
 MUST_BE = "must be "
 KINDS = {
