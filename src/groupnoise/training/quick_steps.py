@@ -33,6 +33,8 @@ from groupnoise.training.optimizer import RowAdam
 
 SELECTIONS = (Max, Marginal, Tempered)
 """Those whose responsibilities are the derivatives of the score of a group."""
+NEVER = 1e30
+"""Subtracted from what is not attended to; unlike infinity it leaves an object alone a number."""
 
 
 class _Weighed(NamedTuple):
@@ -191,7 +193,8 @@ class LabelObjective:
         encoder, read = self._encoder, list[tuple[Tensor, Tensor | None]]()
         for layer in hidden:
             values = F.linear(inputs, layer.weight, layer.bias)
-            kept = (values > 0).to(values.dtype)
+            # Written as numbers at once: truth values take longer to convert.
+            kept = torch.gt(values, 0.0, out=torch.empty_like(values))
             if isinstance(encoder, MLPEncoder) and encoder.training and encoder.dropout > 0.0:
                 kept *= dropout_factors(values, encoder.dropout, encoder.generator)
             read.append((inputs, kept))
@@ -230,14 +233,15 @@ class LabelObjective:
         between = (self._table @ self._table.t()).mul_(scale).flatten()
         # (groups, attended to, attending)
         similarity = between.index_select(0, pairs).view(*objects.shape, -1)
-        ignored = ~mask.unsqueeze(2) | torch.eye(objects.shape[1], dtype=torch.bool)
-        attention = similarity.masked_fill(ignored, -torch.inf).softmax(1)
-        # The softmax of an object alone is NaN; it attends to nothing.
-        attention.masked_fill_(ignored, 0.0)
+        real = mask.to(similarity.dtype)
+        attention = similarity + ((real - 1.0) * NEVER).unsqueeze(2)
+        torch.diagonal(attention, 0, 1, 2).fill_(-NEVER)
+        attention = attention.softmax(1)
         score = (attention * similarity).sum(1)
-        alone = ~mask | (mask.sum(1, keepdim=True) < 2)
-        log_weight = F.logsigmoid(score).masked_fill_(alone, 0.0).mul_(strength)
-        steep = torch.sigmoid(-score).masked_fill_(alone, 0.0).mul_(scale * strength)
+        # An object alone attends to nothing, and its weight is one.
+        has_say = real.mul_(real.sum(1, keepdim=True) > 1).mul_(strength)
+        log_weight = F.logsigmoid(score).mul_(has_say)
+        steep = torch.sigmoid(-score).mul_(has_say).mul_(scale)
         # Of sum_j attention_j * similarity_j by similarity_j.
         slope = (similarity + (1.0 - score).unsqueeze(1)).mul_(attention).mul_(steep.unsqueeze(1))
         return _Weighed(log_weight, slope, pairs)
