@@ -448,7 +448,7 @@ def test_forests_that_tell_little_beside_the_best_are_not_asked():
 def test_directions_of_rows_come_first_only_where_they_are_ahead_by_more_than_luck():
     kinds = {"a": ("mlp", "both", "l2"), "b": ("mlp", "both", "standard")}
     # Of 50 held-out rows 3 nats are 0.06 each.
-    assert names_of(found((1.0, 0.95), **kinds)) == ["b", "a"]
+    assert names_of(found((1.0, 0.95), **kinds))[0] == "b"
     assert names_of(found((1.0, 0.93), **kinds))[0] == "a"
     assert names_of(found((1.0, 0.95), **kinds), TEXTS)[0] == "a"
 
