@@ -196,15 +196,6 @@ def edit_manifest(folder, **changes):
     write_json(folder / "manifest.json", manifest | changes)
 
 
-@every
-def test_a_folder_written_before_classes_had_a_type_still_loads(model, tmp_path):
-    fitted = fitted_once(model)
-    fitted.save(tmp_path)
-    edit_manifest(tmp_path, classes=fitted.classes_.tolist())
-    loaded = type(model).load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(UNSEEN), fitted.predict(UNSEEN))
-
-
 def test_classes_keep_their_type(tmp_path):
     fitted = PLKNNClassifier().fit(ROWS, LABELS.astype(np.int16))
     fitted.save(tmp_path)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from groupnoise.bags.bag_odds import with_scaled_bags, with_scaled_instances
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import is_complete, read_bag_labels, read_instance_labels
-from groupnoise.bags.scaled_odds import with_scaled_bags, with_scaled_instances
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups

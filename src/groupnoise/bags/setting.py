@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.audit import BagSource
-from groupnoise.bags.description import describe_bags
+from groupnoise.bags.audit import BagSource, describe_bags
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.forms import as_bags, is_complete, read_bag_labels
 from groupnoise.bags.label_words import (

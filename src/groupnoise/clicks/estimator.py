@@ -363,8 +363,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         self.popularity_ = arrays["popularity"]
         self._check_popularity()
         self._restore_optimizer(arrays)
-        # Folders written before there were members do not say how wide their vectors are.
-        width = fitted.get("dim", self._in_use("dim"))
+        width = fitted["dim"]
         generator = torch.Generator().manual_seed(0)
         if (features := FeatureMap.from_arrays(arrays, width)) is not None:
             self.feature_map_ = features

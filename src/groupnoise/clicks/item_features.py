@@ -26,8 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from groupnoise.clicks.item_columns import Column, checked_column
-from groupnoise.clicks.like_items import FAIR_TOP, LikeItems, Standing
+from groupnoise.clicks.item_columns import FAIR_TOP, Column, LikeItems, Standing, checked_column
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.metrics import gain_rows

@@ -20,8 +20,8 @@ from groupnoise.clicks.described_items import (
 )
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import member_encoders
+from groupnoise.clicks.item_columns import Standing
 from groupnoise.clicks.item_table import ItemRows
-from groupnoise.clicks.like_items import Standing
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
 from groupnoise.clicks.window_training import WindowTraining

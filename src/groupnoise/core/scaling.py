@@ -352,6 +352,5 @@ def column_state(estimator: Any) -> dict[str, Any]:
 def restore_columns(estimator: Any, fitted: Mapping[str, Any]) -> None:
     """Take over what :func:`column_state` returned."""
     estimator.n_features_in_ = int(fitted["n_features_in"])
-    names = fitted.get("feature_names_in")  # older model files have none
-    if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    if fitted["feature_names_in"] is not None:
+        name_columns(estimator, fitted["feature_names_in"])

@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from groupnoise.clicks.item_columns import PREFIX
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.item_table import NO_CATEGORY, ItemRows, read_item_rows, read_items
-from groupnoise.clicks.like_items import PREFIX
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import IntArray

@@ -104,9 +104,7 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
         manifest, arrays = read_model(folder, kind=cls.__name__)
         with whole_model(folder):
             model = cls(**unpack_parameters(manifest["parameters"]))
-            saved = manifest["classes"]
-            # Folders written before classes had a type hold a list.
-            model.classes_ = np.asarray(saved) if isinstance(saved, list) else unpack_labels(saved)
+            model.classes_ = unpack_labels(manifest["classes"])
             restore_columns(model, manifest)
             model.scaler_ = None
             if model.scaling != UNSCALED:

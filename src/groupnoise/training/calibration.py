@@ -97,9 +97,8 @@ class Calibration:
         """Take over what `_classifier_state` returned."""
         self.classes_ = unpack_labels(fitted["classes"])
         restore_columns(self, fitted)
-        # Models saved before calibration existed have no temperature.
-        self.calibration_temperature_ = float(fitted.get("calibration_temperature", 1.0))
-        self.calibration_groups_ = int(fitted.get("calibration_groups", 0))
+        self.calibration_temperature_ = float(fitted["calibration_temperature"])
+        self.calibration_groups_ = int(fitted["calibration_groups"])
 
 
 def are_enough(known: IntArray) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -322,8 +321,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         manifest, arrays = read_model(path, kind=cls.__name__)
         with whole_model(path):
             parameters = read_parameters(manifest["parameters"])
-            known = inspect.signature(cls.__init__).parameters
-            estimator: Any = cls(**{k: v for k, v in parameters.items() if k in known})
+            estimator: Any = cls(**parameters)
             if parameters.get("encoder") == OWN_ENCODER:
                 if encoder is None:
                     raise ModelFileError(

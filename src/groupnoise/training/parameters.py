@@ -200,9 +200,8 @@ def load_weights(model: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
         if name != label:
             state[name] = torch.tensor(array, dtype=types.get(name))
     for name, first in _second_names(model).items():
-        # Folders written before shared tensors were saved once hold them under both names.
         if first in state:
-            state.setdefault(name, state[first])
+            state[name] = state[first]
     model.load_state_dict(state, assign=True)
 
 

@@ -192,17 +192,6 @@ def test_a_shared_table_is_saved_once(two_worlds, tmp_path, n_members):
     np.testing.assert_array_equal(loaded.scores([["tea"]]), model.scores([["tea"]]))
 
 
-def test_a_folder_that_holds_a_shared_table_under_both_names_still_loads(two_worlds, tmp_path):
-    model = quick(max_epochs=1).fit(two_worlds[0])
-    model.save(tmp_path / "model")
-    manifest, arrays = read_model(tmp_path / "model")
-    arrays["model.target_encoder.weight"] = arrays["model.object_encoder.weight"].copy()
-    del manifest["weights"]
-    write_model(tmp_path / "old", kind=manifest["kind"], manifest=manifest, arrays=arrays)
-    loaded = MaxMatchingRecommender.load(tmp_path / "old")
-    np.testing.assert_array_equal(loaded.scores([["tea"]]), model.scores([["tea"]]))
-
-
 def test_a_folder_without_its_table_is_refused(two_worlds, tmp_path):
     quick(max_epochs=1).fit(two_worlds[0]).save(tmp_path / "model")
     manifest, arrays = read_model(tmp_path / "model")

@@ -11,14 +11,9 @@ import pytest
 from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks import like_items
+from groupnoise.clicks import item_columns
+from groupnoise.clicks.item_columns import N_LIKE, PREFIX, LikeItems, Standing
 from groupnoise.clicks.item_features import STANDING, FeatureMap, _chosen_share
-from groupnoise.clicks.like_items import (
-    N_LIKE,
-    PREFIX,
-    LikeItems,
-    Standing,
-)
 from groupnoise.exceptions import ModelFileError
 from groupnoise.recall import open_artifact
 from groupnoise.recall.item_changes import add_items, remove_items
@@ -34,7 +29,7 @@ def some_items(n_items=40, n_features=6, width=7, seed=0):
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_a_new_item_is_moved_as_a_plain_loop_moves_it(monkeypatch, share):
-    monkeypatch.setattr(like_items, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(item_columns, "ROWS_AT_ONCE", 3)
     features, trained = some_items()
     new, said = some_items(8, seed=1)
     new = sparse.csr_array(new.toarray() * (np.arange(8) != 2)[:, None])  # one is like nothing

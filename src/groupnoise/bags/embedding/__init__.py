@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_positive
@@ -47,3 +49,17 @@ class Cut:
         check_positive("background", self.background, allow_zero=True)
         if self.background >= 1:
             raise ParameterError(f"background must be below 1; got {self.background!r}.")
+
+
+class RawKind(NamedTuple):
+    """What is made of raw files of one kind.
+
+    `feature_names`: what the numbers that describe an object are called, by how files are cut.
+    `embed`: given a file, how it is cut, and an encoder of the user's own or None.
+    """
+
+    suffixes: tuple[str, ...]
+    coordinate_names: tuple[str, str]
+    usual: Cut
+    feature_names: Callable[[Cut], tuple[str, ...]]
+    embed: Callable[[Path, Cut, Callable[[Any], Any] | None], Embedded]

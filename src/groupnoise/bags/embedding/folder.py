@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.embedding import Cut, Embedded, pictures, recordings, texts
+from groupnoise.bags.embedding import Cut, Embedded
+from groupnoise.bags.embedding.pictures import PICTURES, check_cut
+from groupnoise.bags.embedding.sequences import RECORDINGS, TEXTS, learn_words
 from groupnoise.bags.label_table import labels_in
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
@@ -21,7 +23,7 @@ from groupnoise.io.local_encoders import load_encoder
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""
-KINDS = {"pictures": pictures, "texts": texts, "recordings": recordings}
+KINDS = {"pictures": PICTURES, "texts": TEXTS, "recordings": RECORDINGS}
 FORMS = ("npz", "h5")
 OWN = "a callable of the user's own"
 
@@ -112,7 +114,7 @@ def embed_folder(
     if earlier is not None and (size, stride, background) != (None, None, None):
         raise ParameterError("like= says how files are cut; leave out size, stride and background.")
     kind, files = find_raw_files(folder, kind or (None if earlier is None else earlier.kind))
-    room = KINDS[kind]
+    raw = KINDS[kind]
     named = encoder if isinstance(encoder, str) else OWN if encoder is not None else ""
     if earlier is not None and earlier.encoder != named:
         if named or earlier.encoder == OWN:
@@ -130,7 +132,7 @@ def embed_folder(
     if earlier is not None:
         cut = earlier.cut
     else:
-        usual = room.DEFAULT
+        usual = raw.usual
         chosen = usual.size if size is None else size
         cut = Cut(
             size=chosen,
@@ -138,15 +140,15 @@ def embed_folder(
             background=usual.background if background is None else background,
         )
         if kind == "texts" and encoder is None:
-            cut = replace(cut, state=texts.learn_words(files))
+            cut = replace(cut, state=learn_words(files))
     if kind == "pictures":
-        pictures.check_cut(cut)
-    names = None if encoder is not None else _feature_names(kind, cut)
+        check_cut(cut)
+    names = None if encoder is not None else raw.feature_names(cut)
     n_objects = n_dropped = 0
     with new_data_folder(output) as building:
         for number, path in enumerate(files):
-            found = _embed(kind, path, cut, encoder)
-            _write(building / f"{path.stem}.{form}", found, names, room.COORDINATE_NAMES)
+            found = raw.embed(path, cut, encoder)
+            _write(building / f"{path.stem}.{form}", found, names, raw.coordinate_names)
             n_objects += len(found.features)
             n_dropped += found.n_dropped
             if on_file is not None:
@@ -173,13 +175,13 @@ def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Pat
     entries = [path for path in sorted(folder.iterdir()) if path.is_file()]
     entries = [path for path in entries if not path.name.startswith(".")]
     found = {
-        name: [path for path in entries if path.suffix.lower() in room.SUFFIXES]
-        for name, room in KINDS.items()
+        name: [path for path in entries if path.suffix.lower() in raw.suffixes]
+        for name, raw in KINDS.items()
         if kind in (None, name)
     }
     there = {name: files for name, files in found.items() if files}
     if not there:
-        known = ", ".join(suffix for room in KINDS.values() for suffix in room.SUFFIXES)
+        known = ", ".join(suffix for raw in KINDS.values() for suffix in raw.suffixes)
         raise DataError(
             f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed"
             f"{', beside each other and not in folders below' * any(_below(folder))}."
@@ -226,20 +228,6 @@ def read_record(folder: Path) -> EmbeddedFolder:
     if not is_sound:
         raise DataError(f"{path} is damaged; embed the files again.")
     return made
-
-
-def _feature_names(kind: str, cut: Cut) -> tuple[str, ...]:
-    if kind == "texts":
-        return texts.sentence_features(cut)
-    return pictures.tile_features() if kind == "pictures" else recordings.segment_features()
-
-
-def _embed(kind: str, path: Path, cut: Cut, encoder: Callable[[Any], Any] | None) -> Embedded:
-    if kind == "pictures":
-        return pictures.embed_picture(path, cut, encoder)
-    if kind == "texts":
-        return texts.embed_text(path, cut, encoder)
-    return recordings.embed_recording(path, cut)
 
 
 def _write(

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.embedding import Cut, Embedded
+from groupnoise.bags.embedding import Cut, Embedded, RawKind
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
-COORDINATE_NAMES = ("x", "y")
-DEFAULT = Cut(size=64, stride=64, background=0.02)
 MIN_SIZE = 8
 N_CELLS = 4
 """Cells along each side of a tile in which gradients and brightness are counted."""
@@ -32,7 +29,7 @@ PERCENTILES = (10, 50, 90)
 Encoder = Callable[[Any], Any]
 
 
-def tile_features() -> tuple[str, ...]:
+def tile_features(cut: Cut) -> tuple[str, ...]:
     """Return what the numbers that describe a tile are called."""
     channels = ("red", "green", "blue")
     figures = ("mean", "deviation", *(f"percentile_{p}" for p in PERCENTILES))
@@ -206,3 +203,12 @@ def _texture(grey: FloatArray) -> FloatArray:
         brighter += grey[:, i : height - 2 + i, j : width - 2 + j] > inner + 0.02
     counts = [(brighter == k).mean(axis=(1, 2)) for k in range(9)]
     return np.stack(counts, axis=1)
+
+
+PICTURES = RawKind(
+    (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp"),
+    ("x", "y"),
+    Cut(size=64, stride=64, background=0.02),
+    tile_features,
+    embed_picture,
+)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.bags.embedding.folder import RECORD, find_raw_files, read_record
 from groupnoise.bags.embedding.pictures import open_picture
-from groupnoise.bags.embedding.texts import read_text
+from groupnoise.bags.embedding.sequences import read_text
 from groupnoise.core.checks import check_positive, require
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import say_nothing

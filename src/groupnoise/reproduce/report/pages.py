@@ -9,8 +9,7 @@ from typing import Any
 
 from groupnoise.pages import CurveChart, Scale, Tick, curve_chart, render_page, round_values
 from groupnoise.reproduce.comparison import ComparisonOfMethods
-from groupnoise.reproduce.demo import OURS, Demo
-from groupnoise.reproduce.pictures import Gallery
+from groupnoise.reproduce.demo import OURS, Demo, Gallery
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.report import Comparison, ResultTable, compare, result_table
 from groupnoise.reproduce.run import TrialResult
