@@ -201,7 +201,7 @@ def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Pat
 
 def _below(folder: Path) -> Iterator[Path]:
     """Yield the raw files in folders below a folder."""
-    suffixes = [suffix for room in KINDS.values() for suffix in room.SUFFIXES]
+    suffixes = [suffix for raw in KINDS.values() for suffix in raw.suffixes]
     return (path for path in folder.glob("*/**/*") if path.suffix.lower() in suffixes)
 
 
