@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from groupnoise.review.questions import Questions
 
     Ask = Callable[[Mapping[int, str]], Questions]
-    from groupnoise.votes.resolution import Resolution
 
 
 @reads_votes
@@ -185,6 +184,7 @@ def resolve(
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format
     from groupnoise.io.files import check_not_own_input, write_json
+    from groupnoise.votes.reasons import in_words
     from groupnoise.votes.resolution import resolve as run
 
     check_count("--folds", folds, least=2)
@@ -211,7 +211,8 @@ def resolve(
     found.save(output, sort=sort)
     if reliability is not None and found.reliability is not None:
         write_json(reliability, found.reliability.as_records())
-    _print_summary(found)
+    for sentence in in_words(found.reliability, found.alpha, found.columns["probability"]):
+        typer.echo(sentence)
     typer.echo(f"{counted(found.votes.n_rows, 'rows')} written to {output}")
 
 
@@ -226,28 +227,3 @@ def said_of_votes(options: DataOptions) -> dict[str, Any]:
 def note(sentence: str) -> None:
     """Print what was guessed, beside the answers."""
     say_aside(f"note: {sentence}")
-
-
-def _print_summary(found: Resolution) -> None:
-    """Say who can be trusted, and how many rows may be wrong."""
-    import numpy as np
-
-    if found.reliability is not None:
-        known = found.reliability
-        for who, name in enumerate(known.annotator_names):
-            typer.echo(
-                f"{name}: right in an estimated {known.accuracy[who]:.0%} "
-                f"({known.accuracy_low[who]:.0%} to {known.accuracy_high[who]:.0%}) of "
-                f"{known.n_votes[who]} {'vote' if known.n_votes[who] == 1 else 'votes'}"
-            )
-        typer.echo(
-            "(a vote is right if the label it puts first is the true one, which is estimated too; "
-            f"{known.level:.0%} intervals)"
-        )
-    if np.isfinite(found.alpha):
-        typer.echo(f"agreement: Krippendorff's alpha {found.alpha:.3f}")
-    sure = np.array([cell for cell in found.columns["probability"] if cell is not None])
-    if len(sure):
-        typer.echo(
-            f"expected to be wrong: {(1 - sure).sum():.0f} of {counted(len(sure), 'labels')}"
-        )

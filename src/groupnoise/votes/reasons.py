@@ -16,6 +16,7 @@ from groupnoise.io.tables import Table
 from groupnoise.votes.averaged import nearness
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.crowd import Belief
+from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.files import VotedRows
 from groupnoise.votes.long_tables import names_rows
 from groupnoise.votes.slips import habits_of, slips_of
@@ -188,4 +189,33 @@ def ids_that_repeat(table: Table) -> list[str]:
                 f"{'stands' if n_ids == 1 else 'stand'} in more than one row, {repeated[0]!r} at "
                 f"{table.locate(row)} for one; all rows are kept, and each is answered by itself"
             )
+    return said
+
+
+def in_words(
+    reliability: Reliability | None, alpha: float, probabilities: Sequence[float | None]
+) -> list[str]:
+    """Say who can be trusted, how far votes agree, and how many labels may be wrong.
+
+    `probabilities`: of the label of each row, None where a row has none.
+    """
+    said = []
+    if reliability is not None:
+        known = reliability
+        for who, name in enumerate(known.annotator_names):
+            said.append(
+                f"{name}: right in an estimated {known.accuracy[who]:.0%} "
+                f"({known.accuracy_low[who]:.0%} to {known.accuracy_high[who]:.0%}) of "
+                f"{known.n_votes[who]} {'vote' if known.n_votes[who] == 1 else 'votes'}"
+            )
+        said.append(
+            "(a vote is right if the label it puts first is the true one, which is estimated too; "
+            f"{known.level:.0%} intervals)"
+        )
+    if np.isfinite(alpha):
+        said.append(f"agreement: Krippendorff's alpha {alpha:.3f}")
+    sure = [each for each in probabilities if each is not None]
+    if sure:
+        n_wrong = len(sure) - sum(sure)
+        said.append(f"expected to be wrong: {n_wrong:.0f} of {counted(len(sure), 'labels')}")
     return said

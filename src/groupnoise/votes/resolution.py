@@ -11,6 +11,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import TRUTH_NAMES
 from groupnoise.io.resolved import renamed_beside
@@ -21,7 +22,7 @@ from groupnoise.votes.crowd import Belief, believe
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, known_rows, read_votes, who_is_left_out
-from groupnoise.votes.reasons import reasons, what_stands_out
+from groupnoise.votes.reasons import in_words, reasons, what_stands_out
 from groupnoise.votes.slips import (
     as_meant,
     as_written,
@@ -31,7 +32,7 @@ from groupnoise.votes.slips import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Resolution:
     """One label per row, how sure it is, and which rows to look at first.
 
@@ -68,6 +69,11 @@ class Resolution:
     alpha: float
     shares: FloatArray
     notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        head = f"{counted(len(self.probabilities), 'rows')} resolved; to_frame(sort=True) has them"
+        said = in_words(self.reliability, self.alpha, self.columns["probability"])
+        return "\n".join([head, *said])
 
     @property
     def candidate_weights(self) -> FloatArray:

@@ -85,6 +85,15 @@ def test_the_first_to_look_at_are_wrong_more_often():
     assert sorted(found.columns["look"]) == list(range(1, 601))
 
 
+def test_what_was_found_is_shown_in_a_few_lines():
+    frame = agreeing_votes()
+    shown = repr(resolve(frame, annotators=["Anna", "Ben"], features=None)).splitlines()
+    assert shown[0] == "60 rows resolved; to_frame(sort=True) has them"
+    assert any(line.startswith("Anna: right in an estimated ") for line in shown)
+    assert shown[-1].startswith("expected to be wrong: ")
+    assert len(shown) == 6
+
+
 def test_every_input_column_is_kept_and_called_names_are_renamed():
     frame, _ = voted_frame(n_rows=30)
     frame["label"] = "mine"
