@@ -22,7 +22,7 @@ from groupnoise.decisions.record import Decisions
 MAX_TRIAL_ROWS = 4_000
 """Rows that trials look at; more would change the ranking little and the time much."""
 HELD_OUT = 0.25
-FOLDS = ((300, 3), (1_000, 2))
+FOLDS = ((300, 4), (1_000, 2))
 """(rows up to, folds) of the held-out comparison; larger data have one."""
 DOUBT = 0.02
 """Share of every answer that is spread evenly, so that no held-out row can cost without bound."""
