@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags.heatmap import Sources
-from groupnoise.bags.heatmap.page import heatmap_page
+from groupnoise.bags.embedding.folder import Sources
+from groupnoise.bags.heatmap import heatmap_page
 from groupnoise.bags.object_answers import ObjectAnswers
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bag_folders import make_bags, write_folder
-from groupnoise.bags.heatmap.page import MAX_OPACITY, MIN_OPACITY, lay_on_grid, paint_timeline
+from groupnoise.bags.heatmap import MAX_OPACITY, MIN_OPACITY, lay_on_grid, paint_timeline
 from groupnoise.pages import encode_png
 
 pytest.importorskip("PIL")

@@ -28,9 +28,8 @@ from groupnoise.core.checks import check_choice, check_count, check_dropout, che
 from groupnoise.core.device import training_on
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, Marginal, Selection
 from groupnoise.core.scaling import SCALINGS, Scaler, remember_columns, tables_of_bags
-from groupnoise.core.selection import Marginal, Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import is_auto, parse_budget

@@ -22,7 +22,7 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective, mean_probability
+from groupnoise.core.objective import GroupObjective, Selection, mean_probability
 from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, match_pairs
 from groupnoise.core.prior_weights import group_weights
 from groupnoise.core.scaling import (
@@ -33,7 +33,6 @@ from groupnoise.core.scaling import (
     restore_columns,
     tables_of_bags,
 )
-from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import ParameterError

@@ -12,6 +12,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
+from groupnoise.io.answer_files import ANSWER, is_resolved
 from groupnoise.io.cells import and_more
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
@@ -34,7 +35,6 @@ from groupnoise.io.named_arrays import (
     turn_rows_first,
 )
 from groupnoise.io.no_features import RowAnswers
-from groupnoise.io.resolved import ANSWER, is_resolved
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories

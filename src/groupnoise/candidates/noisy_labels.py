@@ -22,8 +22,8 @@ from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
 from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.objective import Selection
 from groupnoise.core.scaling import Scaler
-from groupnoise.core.selection import Selection
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints

@@ -51,8 +51,8 @@ def heatmap(
 
     Example: groupnoise heatmap model features -o heatmap.html
     """
-    from groupnoise.bags.heatmap import find_sources
-    from groupnoise.bags.heatmap.page import heatmap_page
+    from groupnoise.bags.embedding.folder import find_sources
+    from groupnoise.bags.heatmap import heatmap_page
     from groupnoise.bags.object_answers import answer_objects
     from groupnoise.core.checks import check_count
     from groupnoise.io.files import check_not_own_input, write_text

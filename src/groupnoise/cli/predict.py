@@ -113,7 +113,7 @@ def _write_per_bag(
     keep: Sequence[str] | None,
 ) -> None:
     """Write what the model says of each object into a file per bag."""
-    from groupnoise.bags.heatmap import find_sources
+    from groupnoise.bags.embedding.folder import find_sources
     from groupnoise.bags.object_answers import FORMS, answer_objects, write_answers
     from groupnoise.core.checks import check_choice
     from groupnoise.io.files import check_not_own_input
@@ -160,7 +160,7 @@ def _beside(
     answers: dict[str, list[Any]], kept: dict[str, list[Any]], rows: IntArray
 ) -> dict[str, list[Any]]:
     """Put the columns of the input after the answers, each in the row it came from."""
-    from groupnoise.io.resolved import renamed_beside
+    from groupnoise.io.answer_files import renamed_beside
 
     called = renamed_beside(list(kept), answers)
     beside = {called[name]: [cells[row] for row in rows.tolist()] for name, cells in kept.items()}

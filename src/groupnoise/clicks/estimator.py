@@ -23,7 +23,7 @@ from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.device import training_on
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.core.selection import Selection
+from groupnoise.core.objective import Selection
 from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
@@ -88,7 +88,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         How the score of a group comes from those of its clicks; "auto" is "marginal".
     recency : float or "auto", default="auto"
         How fast trust in a click falls with each later click, in training and in answers; see
-        :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order; "auto" is
+        :func:`groupnoise.core.objective.log_recency`. 0 (the paper) ignores the order; "auto" is
         0.3.
     encoder : {"auto", "recurrence", "deep recurrence", None} or sequence, default="auto"
         What reads a history in order, for "history": "recurrence" adds to the sum over clicks what

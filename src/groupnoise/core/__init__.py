@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         hit_at_k as hit_at_k,
         ndcg_at_k as ndcg_at_k,
     )
-    from groupnoise.core.selection import (
+    from groupnoise.core.objective import (
         All as All,
         Marginal as Marginal,
         Max as Max,

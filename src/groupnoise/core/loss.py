@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from groupnoise.core.checks import check_choice, check_positive
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
+from groupnoise.core.objective import (
+    GroupObjective,
+    LossOutput,
+    Selection,
+    make_selection,
+    make_weighting,
+)
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.quantifier import (
     QUANTIFIERS,
@@ -21,7 +27,6 @@ from groupnoise.core.quantifier import (
     log_set_likelihood,
     presence,
 )
-from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.weighting import Weighting
 from groupnoise.core.words import counted

@@ -25,9 +25,8 @@ from groupnoise.core.compiled import Kernels
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.looked_up_rows import LookedUpRows
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import All, GroupObjective, Marginal, Max, Tempered, TopK
 from groupnoise.core.pair_matching import Matcher, PairMatching
-from groupnoise.core.selection import All, Marginal, Max, Tempered, TopK
 from groupnoise.core.similarity import Dot
 from groupnoise.core.weighting import SigmoidWeighting
 

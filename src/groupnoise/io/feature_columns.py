@@ -12,12 +12,12 @@ import polars as pl
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.answer_files import written_columns
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.column_names import USUAL_NAMES, plain_name
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
 from groupnoise.io.no_features import RowAnswers, is_id_name, why_no_feature
-from groupnoise.io.resolved import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (

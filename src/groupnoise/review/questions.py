@@ -15,8 +15,8 @@ import numpy as np
 from groupnoise.audit.attachments import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError, OutputError
+from groupnoise.io.answer_files import OF_PEOPLE
 from groupnoise.io.columns import TRUTH_NAMES
-from groupnoise.io.resolved import OF_PEOPLE
 from groupnoise.votes.resolution import Resolution
 
 MAX_CELL = 20_000

@@ -14,9 +14,9 @@ from torch import nn
 from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.objective import All, Marginal, Max, Selection, Tempered, TopK
 from groupnoise.core.pair_matching import PerObjectWeighting
 from groupnoise.core.prior_weights import ClassWeight
-from groupnoise.core.selection import All, Marginal, Max, Selection, Tempered, TopK
 from groupnoise.core.similarity import Dot, NegativeKL, Similarity
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.core.words import counted

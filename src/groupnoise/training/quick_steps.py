@@ -23,9 +23,8 @@ from groupnoise.core.candidates import FullCandidates, InBatchCandidates
 from groupnoise.core.compiled import kernels_for
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder, dropout_factors
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, Marginal, Max, Tempered
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
-from groupnoise.core.selection import Marginal, Max, Tempered
 from groupnoise.core.similarity import Dot
 from groupnoise.core.table_objective import TableObjective
 from groupnoise.core.weighting import SigmoidWeighting

@@ -13,11 +13,11 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.io.answer_files import written_columns
 from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import Fill, NoFeaturesError, features_of_table
 from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.no_features import is_id_name
-from groupnoise.io.resolved import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import cells_as_text, guess_text_column

@@ -11,11 +11,11 @@ import polars as pl
 
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.io.answer_files import columns_of_answers
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import annotator_columns, match_columns
 from groupnoise.io.label_spellings import as_known, split_names
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.resolved import columns_of_answers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label

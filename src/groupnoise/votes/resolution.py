@@ -13,8 +13,8 @@ from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
+from groupnoise.io.answer_files import renamed_beside
 from groupnoise.io.columns import TRUTH_NAMES
-from groupnoise.io.resolved import renamed_beside
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings

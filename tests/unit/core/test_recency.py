@@ -9,9 +9,8 @@ import reference
 from builders import id_batch, table_model
 from groupnoise.core import Marginal, Max
 from groupnoise.core.candidates import FullCandidates
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, log_recency
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.selection import log_recency
 
 MASK = torch.tensor([[True, True, True], [True, False, False], [True, True, False]])
 

@@ -10,9 +10,8 @@ import torch
 from builders import gradients, id_batch, table_model
 from groupnoise.core import compiled
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, Max
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.selection import Max
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.table_objective import TableObjective
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting

@@ -11,9 +11,8 @@ from groupnoise.core.batching import collate
 from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, Marginal, Max, Tempered, TopK
 from groupnoise.core.pair_matching import PairMatching, PriorMatching
-from groupnoise.core.selection import Marginal, Max, Tempered, TopK
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
 from groupnoise.training.quick_steps import LabelObjective

@@ -7,9 +7,8 @@ import torch
 from builders import id_groups, table_model
 from groupnoise.core import compiled
 from groupnoise.core.candidates import SampledCandidates
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, Tempered
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.selection import Tempered
 from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.training import quick_steps, trainer
 from groupnoise.training.parameters import TrainingPlan

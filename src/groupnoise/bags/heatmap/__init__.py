@@ -1,113 +1,355 @@
-"""Heat maps: which objects carried the label, laid over what they were cut from, which is here."""
+"""The page of heat maps: a card per bag, a gallery per class, one file that needs nothing else."""
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
-from groupnoise.bags.embedding.folder import RECORD, find_raw_files, read_record
-from groupnoise.bags.embedding.pictures import open_picture
-from groupnoise.bags.embedding.sequences import read_text
-from groupnoise.core.checks import check_positive, require
-from groupnoise.exceptions import DataError
-from groupnoise.io.sources import say_nothing
-from groupnoise.pages import data_address
+from groupnoise.bags.embedding.folder import Sources, thumbnail
+from groupnoise.bags.object_answers import STRETCH, ObjectAnswers, spacing_of
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.io.datasets import BagDataset
+from groupnoise.pages import data_address, encode_png, render_page
 
-MAX_SIDE = 480
-"""Pixels of the longer side of a picture in the page."""
-TILE_SIDE = 72
-"""Pixels of a tile in the gallery."""
+VALUES = ("probability", "responsibility")
+NO_LABEL = "no label"
+"""What a bag is labelled with that has none of the labels."""
+MAX_CLASSES = 8
+"""Of more classes, a card has only those the bag is labelled with or taken for."""
+MAX_TEXT = 20_000
+"""Characters of a text that a card shows."""
+SUMMARY = 160
+"""Characters of a sentence in the gallery."""
+COLOUR = (214, 56, 32)
+MIN_OPACITY, MAX_OPACITY = 16, 190
+MAX_CELLS = 1000
+"""Cells along a side; finer grids share cells, in which the highest value counts."""
+N_BINS = 600
+"""Cells of a timeline."""
 
 
 @dataclass(frozen=True)
-class Sources:
-    """Raw files by the name of their bag.
+class Layer:
+    """Values of one class laid over a bag."""
 
-    `kind`: "pictures", "texts" or "recordings"; "" where there are no raw files.
-    `files`: the raw file of each bag that has one.
-    `size`: how wide objects are, in the units of their coordinates.
-    `downsample`: units of the coordinates per pixel of the pictures.
+    value: str
+    label: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a text and its values, by class; none between sentences."""
+
+    text: str
+    probability: list[float] = field(default_factory=list)
+    responsibility: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BagCard:
+    """What is shown of a bag.
+
+    `name`, `given`, `predicted`: its id, its labels ("" if unknown), and what it is taken for.
+    `scores`: the highest probability of each class among its objects.
+    `form`: "plane", "line" or "text".
+    `own`: the class it is opened on: that of its first label, or of what it is taken for.
+    `picture`: address of what lies below, "" for nothing.
+    `box`: left, top, width and height of the layers in per cent.
+    `begin`, `end`: what is written below a line.
     """
 
-    kind: str = ""
-    files: dict[str, Path] = field(default_factory=dict)
-    size: float | None = None
-    downsample: float = 1.0
-
-    def picture(self, bag: str) -> NDArray[np.uint8] | None:
-        """Return the picture of a bag, shape (height, width, 3), None if there is none."""
-        if self.kind != "pictures" or bag not in self.files:
-            return None
-        return _open_picture(self.files[bag])
-
-    def text(self, bag: str) -> str | None:
-        """Return the text of a bag, None if there is none."""
-        if self.kind != "texts" or bag not in self.files:
-            return None
-        return read_text(self.files[bag])
-
-    def tile(self, bag: str, x: float, y: float) -> str:
-        """Return a tile of the picture of a bag as an address, "" if there is none."""
-        pixels = self.picture(bag)
-        if pixels is None or self.size is None:
-            return ""
-        left, top, side = (round(value / self.downsample) for value in (x, y, self.size))
-        part = pixels[top : top + max(1, side), left : left + max(1, side)]
-        return _as_address(part, TILE_SIDE, "PNG") if part.size else ""
+    name: str
+    given: str
+    predicted: str
+    is_wrong: bool
+    n_objects: int
+    scores: list[float]
+    form: str
+    own: int = 0
+    picture: str = ""
+    aspect: float = 1.0
+    box: list[float] = field(default_factory=lambda: [0.0, 0.0, 100.0, 100.0])
+    layers: list[Layer] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    begin: str = ""
+    end: str = ""
 
 
-def find_sources(data: str, folder: Path | None, downsample: float = 1.0) -> Sources:
-    """Return the raw files that belong to a folder of features.
+@dataclass(frozen=True)
+class Shown:
+    """One object of the gallery."""
 
-    Empty where nothing is known. `data`: what the user gave as data; a folder that `groupnoise
-    embed` wrote says where they are. `folder`: where they are, or where smaller copies are.
-    `downsample`: units of the coordinates per pixel of the pictures there.
+    bag: str
+    position: str
+    probability: float
+    address: str = ""
+    text: str = ""
+
+
+def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources) -> BagCard:
+    """Return what is shown of a bag."""
+    part = answers.part(bag)
+    name, predicted = answers.bag_ids[bag], answers.predicted[bag]
+    given = ""
+    if dataset.class_names:
+        given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist()) or NO_LABEL
+    names, own = answers.class_names, [*given.split(";"), *predicted.split(";")]
+    probability, responsibility = answers.probability[part], _relative(answers.responsibility[part])
+    labels = [
+        number for number, label in enumerate(names) if len(names) <= MAX_CLASSES or label in own
+    ]
+    card = BagCard(
+        name=name,
+        given=given,
+        predicted=predicted,
+        is_wrong=_is_wrong(bag, answers, dataset),
+        n_objects=part.stop - part.start,
+        scores=[round(float(value), 4) for value in probability.max(axis=0)],
+        form="plane" if answers.is_placed else "line",
+        own=next((names.index(each) for each in own if each in names), 0),
+    )
+    values = {"probability": probability, "responsibility": responsibility}
+    positions = None if answers.coordinates is None else answers.coordinates[part]
+    text = sources.text(name)
+    if text is not None and answers.coordinate_names == STRETCH and positions is not None:
+        return replace(card, form="text", spans=_spans(text, positions, values))
+    if positions is not None and answers.is_placed:
+        return _on_plane(card, positions, values, labels, sources)
+    stretches = positions if answers.coordinate_names == STRETCH else None
+    length = 1.0 if stretches is None else max(float(stretches.max()), 1e-9)
+    layers = [
+        Layer(kind, label, address_of(paint_timeline(stretches, found[:, label], length)))
+        for kind, found in values.items()
+        for label in labels
+    ]
+    end = f"object {card.n_objects - 1}" if stretches is None else f"{length:g}"
+    begin = "object 0" if stretches is None else "0"
+    return replace(card, aspect=12.0, layers=layers, begin=begin, end=end)
+
+
+def _relative(responsibility: FloatArray) -> FloatArray:
+    """Return responsibilities by the highest one of the bag, so that small shares are seen."""
+    return responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
+
+
+def _on_plane(
+    card: BagCard,
+    positions: FloatArray,
+    values: dict[str, FloatArray],
+    labels: list[int],
+    sources: Sources,
+) -> BagCard:
+    grid: Grid = lay_on_grid(positions, size=sources.size)
+    layers = [
+        Layer(kind, label, address_of(grid.paint(found[:, label])))
+        for kind, found in values.items()
+        for label in labels
+    ]
+    pixels: NDArray[np.uint8] | None = sources.picture(card.name)
+    left, top, width, height = grid.box
+    if pixels is None:
+        return replace(card, aspect=width / height, layers=layers)
+    across, down = (length * sources.downsample for length in (pixels.shape[1], pixels.shape[0]))
+    box = [100 * left / across, 100 * top / down, 100 * width / across, 100 * height / down]
+    return replace(
+        card,
+        picture=thumbnail(pixels),
+        aspect=across / down,
+        box=[round(value, 4) for value in box],
+        layers=layers,
+    )
+
+
+def _spans(text: str, positions: FloatArray, values: dict[str, FloatArray]) -> list[Span]:
+    """Return the text in pieces: sentences with their values, and what is between them."""
+    spans, last = [], 0
+    for row, (begin, end) in enumerate(positions.astype(int).tolist()):
+        if end > MAX_TEXT:
+            spans.append(Span(" …"))
+            break
+        if begin > last:
+            spans.append(Span(text[last:begin]))
+        figures = {name: found[row].round(3).tolist() for name, found in values.items()}
+        spans.append(Span(text[begin:end], figures["probability"], figures["responsibility"]))
+        last = end
+    return spans
+
+
+def make_gallery(
+    label: int, n_shown: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources
+) -> tuple[list[Shown], list[Shown]]:
+    """Return the objects that look most like a class, and those of its bags that do so least.
+
+    Most and least probable first. `label`: the class of the model. `n_shown`: how many of each.
+    `answers`: what the model said. `dataset`: the bags; where labels are known, the last objects
+    come from bags of the class. `sources`: what they were cut from.
     """
-    check_positive("--downsample", downsample)
-    record = read_record(Path(data)) if (Path(data) / RECORD).is_file() else None
-    if folder is None:
-        if record is None:
-            return Sources(size=_patch_size(data))
-        folder = Path(data) / record.source
-        if not folder.is_dir():
-            return Sources(size=record.cut.size if record.kind == "pictures" else None)
-    kind, files = find_raw_files(folder, None if record is None else record.kind)
-    size = None
-    if kind == "pictures":
-        size = _patch_size(data) if record is None else record.cut.size
-    return Sources(kind, {file.stem: file for file in files}, size, downsample)
+    values = answers.probability[:, label]
+    bag_of_object = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
+    order: IntArray = np.argsort(-values, kind="stable")
+    name = answers.class_names[label]
+    last = order[::-1]
+    if name in dataset.class_names:
+        is_of_class = dataset.labels[:, dataset.class_names.index(name)]
+        last = last[is_of_class[bag_of_object[last]]]
+    chosen = (order[:n_shown], last[:n_shown])
+    top, bottom = (
+        [_shown(int(row), int(bag_of_object[row]), values, answers, sources) for row in rows]
+        for rows in chosen
+    )
+    return top, bottom
 
 
-def _patch_size(data: str) -> float | None:
-    """Return how wide the objects of files with coordinates are, if the first of them says it."""
-    if not holds_bag_files(data, labels=()):
-        return None
-    return find_bag_files(Path(data), None, say_nothing)[0].patch_size()
+def _shown(
+    row: int, bag: int, values: FloatArray, answers: ObjectAnswers, sources: Sources
+) -> Shown:
+    name, position = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag])}"
+    address = words = ""
+    if answers.coordinates is not None:
+        where = answers.coordinates[row]
+        position = ", ".join(f"{value:g}" for value in where)
+        if answers.is_placed:
+            address = sources.tile(name, float(where[0]), float(where[1]))
+        elif answers.coordinate_names == STRETCH:
+            position = f"{where[0]:g} to {where[1]:g}"
+            text = sources.text(name)
+            if text is not None:
+                words = text[int(where[0]) : int(where[1])][:SUMMARY]
+    return Shown(name, position, float(values[row]), address, words)
 
 
-def thumbnail(pixels: NDArray[np.uint8]) -> str:
-    """Return a picture as the address of a smaller one."""
-    return _as_address(pixels, MAX_SIDE, "JPEG")
+def heatmap_page(
+    answers: ObjectAnswers,
+    dataset: BagDataset,
+    sources: Sources,
+    *,
+    max_bags: int = 200,
+    n_gallery: int = 10,
+    command: str = "",
+) -> str:
+    """Return heat maps of bags as the text of a page; mistakes come first."""
+    shown = range(len(answers))
+    if len(answers) > max_bags:
+        wrong = [_is_wrong(bag, answers, dataset) for bag in shown]
+        first = sorted(shown, key=lambda bag: not wrong[bag])[:max_bags]
+        kept = sorted(first)
+    else:
+        kept = list(shown)
+    cards = [make_card(bag, answers, dataset, sources) for bag in kept]
+    galleries = [
+        (name, *make_gallery(label, n_gallery, answers, dataset, sources))
+        for label, name in enumerate(answers.class_names[: 2 * MAX_CLASSES])
+    ]
+    given = sorted({label for card in cards for label in card.given.split(";") if label})
+    return render_page(
+        "heatmap.html",
+        package="groupnoise.bags.heatmap",
+        name=dataset.name,
+        n_bags=len(answers),
+        n_objects=int(answers.offsets[-1]),
+        cards=cards,
+        class_names=answers.class_names,
+        labels=given,
+        values=VALUES,
+        galleries=galleries,
+        has_labels=bool(dataset.class_names),
+        command=command,
+    )
 
 
-@lru_cache(maxsize=2)
-def _open_picture(path: Path) -> NDArray[np.uint8]:
-    return open_picture(path)
+def _is_wrong(bag: int, answers: ObjectAnswers, dataset: Any) -> bool:
+    if not dataset.class_names:
+        return False
+    given = {
+        name for name, has in zip(dataset.class_names, dataset.labels[bag], strict=True) if has
+    }
+    return given != set(filter(None, answers.predicted[bag].split(";")))
 
 
-def _as_address(pixels: NDArray[np.uint8], side: int, form: str) -> str:
-    image: Any = require("PIL.Image", extra="images").fromarray(np.ascontiguousarray(pixels))
-    image.thumbnail((side, side))
-    stream = io.BytesIO()
-    try:
-        image.save(stream, form)
-    except OSError as error:
-        raise DataError(f"a picture cannot be written as {form} ({error}).") from None
-    return data_address(stream.getvalue(), f"image/{form.lower()}")
+@dataclass(frozen=True)
+class Grid:
+    """Where the objects of a bag lie on a grid.
+
+    `rows`, `columns`: the cell of each object.
+    `shape`: cells down and across.
+    `box`: left, top, width and height of the grid in the units of the coordinates.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    shape: tuple[int, int]
+    box: tuple[float, float, float, float]
+
+    def paint(self, values: FloatArray) -> NDArray[np.uint8]:
+        """Return values from 0 to 1 as pixels; cells without an object are clear.
+
+        Of shape (down, across, 4): the stronger a value, the less can be seen through.
+        """
+        cells = np.full(self.shape, -1.0)
+        np.maximum.at(cells, (self.rows, self.columns), np.clip(values, 0, 1))
+        return colour_cells(cells)
+
+
+def colour_cells(cells: FloatArray) -> NDArray[np.uint8]:
+    """Return cells from 0 to 1 as pixels; negative ones are clear."""
+    pixels = np.zeros((*cells.shape, 4), dtype=np.uint8)
+    is_there = cells >= 0
+    pixels[is_there, :3] = COLOUR
+    opacity = MIN_OPACITY + (MAX_OPACITY - MIN_OPACITY) * cells[is_there]
+    pixels[is_there, 3] = np.rint(opacity).astype(np.uint8)
+    return pixels
+
+
+def lay_on_grid(coordinates: FloatArray, *, size: float | None = None) -> Grid:
+    """Return the cells of objects in a plane.
+
+    As fine as the objects are apart. `coordinates` (n_objects, 2): upper left corners. `size`: how
+    wide objects are; where they overlap, the cell is the middle of each.
+    """
+    across, down = spacing_of(coordinates)
+    if size is not None and len(np.unique(coordinates, axis=0)) == 1:
+        across = down = size
+    first = coordinates.min(axis=0)
+    span = coordinates.max(axis=0) - first
+    across, down = (
+        max(step, length / (MAX_CELLS - 1))
+        for step, length in zip((across, down), span, strict=True)
+    )
+    columns = np.rint((coordinates[:, 0] - first[0]) / across).astype(np.int64)
+    rows = np.rint((coordinates[:, 1] - first[1]) / down).astype(np.int64)
+    shape = (int(rows.max()) + 1, int(columns.max()) + 1)
+    shift = [0.0 if size is None else max(0.0, (size - step) / 2) for step in (across, down)]
+    box = (first[0] + shift[0], first[1] + shift[1], shape[1] * across, shape[0] * down)
+    return Grid(rows, columns, shape, (float(box[0]), float(box[1]), float(box[2]), float(box[3])))
+
+
+def paint_timeline(
+    stretches: FloatArray | None, values: FloatArray, length: float
+) -> NDArray[np.uint8]:
+    """Return values along a line, one pixel high.
+
+    Of shape (1, n_cells, 4): where objects overlap, the highest value counts. `stretches`
+    (n_objects, 2): where each begins and ends; by default one cell each, in their order. `length`:
+    where the line ends.
+    """
+    clipped = np.clip(values, 0, 1)
+    if stretches is None:
+        n_cells = min(len(values), MAX_CELLS)
+        cells = np.full((1, n_cells), -1.0)
+        np.maximum.at(cells[0], np.arange(len(values)) * n_cells // len(values), clipped)
+        return colour_cells(cells)
+    cells = np.full((1, N_BINS), -1.0)
+    edges = np.rint(stretches * (N_BINS / length)).astype(int)
+    for (begin, end), value in zip(edges.tolist(), clipped.tolist(), strict=True):
+        part = cells[0, begin : max(end, begin + 1)]
+        np.maximum(part, value, out=part)
+    return colour_cells(cells)
+
+
+def address_of(pixels: NDArray[np.uint8]) -> str:
+    """Return pixels as the address of an image."""
+    return data_address(encode_png(pixels))
