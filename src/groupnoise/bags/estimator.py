@@ -19,6 +19,7 @@ from groupnoise.bags.forms import (
     read_bag_labels,
     read_instance_labels,
     taught_bags,
+    warn_of_flat_rows,
 )
 from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
 from groupnoise.bags.members import LIKELIHOODS
@@ -234,6 +235,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         self._check_parameters()
         instances = as_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
+        warn_of_flat_rows(bags, groups, labels)
         origins = None if patients is None else np.asarray(patients)
         if origins is not None and origins.shape != (len(instances),):
             raise DataError(

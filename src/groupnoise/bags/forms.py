@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
+MIN_RUNS = 10
+"""Runs of one label by which rows are taken for instances of bags; plain rows may be sorted."""
 NEGATIVE_NAMES = {
     "0": "1",
     "-1": "1",
@@ -103,7 +106,7 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     Groups(2 groups, 3 objects, sizes 1-2)
     """
     if groups is not None:
-        if isinstance(bags, Groups) or _array_rank(bags) != 2:
+        if isinstance(bags, Groups) or _array_rank(bags) not in (0, 2):
             raise DataError(
                 "groups= goes with flat rows of shape (rows, features); these bags are grouped."
             )
@@ -114,12 +117,18 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     if isinstance(bags, Groups):
         check_features("bags", bags.objects)
         return Groups(bags.objects, bags.offsets)
-    if isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1:
-        bags = list(bags)  # one array per bag: how numpy and scikit-learn hold ragged bags
+    bags = _listed(bags)
     is_list = isinstance(bags, (list, tuple))
     if is_list and not bags:
         raise DataError("0 bags were given; at least one is needed.")
+    if is_list and _array_rank(bags[0]) == 1 and _array_rank(bags) is None:
+        raise DataError(
+            f"bag 0 has shape {np.shape(bags[0])}; a bag has two dimensions, (size, features). A "
+            "single feature is bag.reshape(-1, 1)."
+        )
     if is_list and _array_rank(bags[0]) == 2:
+        if hasattr(bags[0], "columns"):  # a frame may hold words, and NA among numbers
+            bags = [check_features("bags", bag) for bag in bags]
         found = Groups.from_lists(bags)
     elif _array_rank(bags) == 3:
         found = Groups.from_array(bags)
@@ -130,8 +139,30 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     return found
 
 
+def warn_of_flat_rows(bags: Any, groups: Any, labels: BoolArray) -> None:
+    """Warn of rows without `groups` whose labels come in runs, as those of instances in bags do."""
+    if groups is not None or isinstance(bags, Groups) or holds_bags(bags):
+        return
+    n_runs = 1 + int((labels[1:] != labels[:-1]).any(axis=1).sum())
+    by_chance = len(labels) * (1 - (labels.mean(axis=0) ** 2).sum())
+    if MIN_RUNS <= n_runs < by_chance / 2:
+        warnings.warn(
+            f"each of the {len(labels)} rows is a bag of its own, though their labels come in "
+            f"{n_runs} runs, as those of instances in bags do; name the bag of each row (groups=).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _listed(bags: Any) -> Any:
+    """Return an object array of bags, how numpy and scikit-learn hold ragged ones, as a list."""
+    is_row = isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1
+    return list(bags) if is_row else bags
+
+
 def holds_bags(instances: Any) -> bool:
     """Tell instances in bags (Groups, an array per bag, three dimensions) from plain rows."""
+    instances = _listed(instances)
     if isinstance(instances, (list, tuple)):
         return len(instances) > 0 and _array_rank(instances[0]) == 2
     return isinstance(instances, Groups) or _array_rank(instances) == 3

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from groupnoise.io.tables import Table
     from groupnoise.io.training_record import TrainingRecord
 
-ABOUT_CLICKS = (
-    "count as clicks like all others",
-    "counts as a click of its own",
-    "audit DATA",
-    "for all whom nobody knows",
-)
-"""What says that clicks of a log may be no choices of people."""
-
 
 @dataclass(frozen=True)
 class Found:
@@ -229,6 +221,7 @@ def read_file(
     **reader_options: Any,
 ) -> Found:
     """Read a user's own file and say in one line what was guessed, on the error stream."""
+    from groupnoise.clicks.oddities import ABOUT_CLICKS
     from groupnoise.core.misspelt_labels import TYPING_ERROR
     from groupnoise.io.columns import read_as_remembered
 

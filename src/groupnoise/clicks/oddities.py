@@ -22,6 +22,15 @@ MIN_PAIRS, IN_ORDER = 100, 0.95
 MIN_AGAIN, MIN_REPEATED, MIN_AT_ONCE = 10, 0.05, 0.01
 """So many clicks on what the user clicked just before are told of, and these shares of all clicks:
 of such ones, and of those at the same time."""
+MIN_PADDED = 0.1
+"""Share of the rows of an array that are filled up, from which on it is told."""
+ABOUT_CLICKS = (
+    "count as clicks like all others",
+    "counts as a click of its own",
+    "audit DATA",
+    "for all whom nobody knows",
+)
+"""What says that clicks of a log may be no choices of people."""
 ORDER_OF_IDS = "the items of each user stand in the order of their ids"
 SCALES = {1.0: 1.0, 5.0: 3.0, 10.0: 5.0}
 """From which rating on a row speaks for its item, by the best rating of a scale."""
@@ -78,6 +87,30 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             "learned, and figures of last clicks be far too good; name a column of times (`time`, "
             "--time), or shuffle the rows where clicks have no order"
         )
+
+
+def about_padding(histories: Any) -> str | None:
+    """Say that an id fills up the rows of an array and is no item, if it does.
+
+    >>> about_padding(np.array([[3, 4, 0], [5, 0, 0], [3, 5, 4]]))
+    'item 0 stands at the end of 2 of 3 histories and nowhere else, as what fills up rows does; it \
+is learned as an item: leave it out, as in [row[row != 0] for row in histories]'
+    """
+    if not isinstance(histories, np.ndarray) or histories.ndim != 2 or histories.size == 0:
+        return None
+    for value, side in ((0, "end"), (-1, "end"), (0, "beginning"), (-1, "beginning")):
+        found = histories == value
+        found = found[:, ::-1] if side == "end" else found
+        n_rows = int(found[:, 0].sum())
+        is_run = (found == np.logical_and.accumulate(found, axis=1)).all()
+        if is_run and n_rows > MIN_PADDED * len(found) and not found.all():
+            return (
+                f"item {value} stands at the {side} of {n_rows} of "
+                f"{counted(len(found), 'histories')} and nowhere else, as what fills up rows does; "
+                "it is learned as an item: leave it out, as in "
+                f"[row[row != {value}] for row in histories]"
+            )
+    return None
 
 
 def about_bots(clicks: ClickDataset) -> Iterator[str]:

@@ -23,7 +23,13 @@ from groupnoise.clicks.catalogue import (
     histories_of,
     top_k,
 )
-from groupnoise.clicks.oddities import ORDER_OF_IDS, about_foreign_items, about_lost_zeros
+from groupnoise.clicks.oddities import (
+    ABOUT_CLICKS,
+    ORDER_OF_IDS,
+    about_foreign_items,
+    about_lost_zeros,
+    about_padding,
+)
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
@@ -326,8 +332,11 @@ class Recommender(BaseEstimator):
         rows = histories_of(histories)
         if isinstance(rows, ClickDataset) and rows is not histories:  # a frame was read just now
             for said in rows.notes.get("guesses", ()):
-                if ORDER_OF_IDS in said:
-                    warnings.warn(f"{said}.", UserWarning, stacklevel=4)
+                if any(words in said for words in (*ABOUT_CLICKS, ORDER_OF_IDS)):
+                    how = " (options of groupnoise.clicks.read_clicks)" * (" --" in said)
+                    warnings.warn(f"{said}{how}.", UserWarning, stacklevel=4)
+        if padding := about_padding(histories):
+            warnings.warn(f"{padding}.", UserWarning, stacklevel=4)
         if isinstance(rows, ClickDataset) and item_ids is None:
             return self._read_training(rows.histories, rows.item_ids)
         catalogue = Catalogue.of_histories(rows) if item_ids is None else Catalogue(item_ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
@@ -102,7 +102,14 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
 
 
 def _no_numbers(values: Any) -> str:
-    """Say which columns of a pandas frame hold no numbers, and what to do about them."""
+    """Say what holds no numbers, such as columns of a pandas frame, and what to do about it."""
+    kind = type(values).__name__
+    if isinstance(values, Mapping):
+        return f"a {kind} was given; give the list of its values"
+    if isinstance(values, Iterator):
+        return f"a {kind} was given; give a list of what it yields"
+    if hasattr(values, "collect"):
+        return f"a {kind} was given; give what its collect() returns"
     if not hasattr(values, "columns") or not hasattr(values, "dtypes"):
         return ""
     kinds = zip(values.columns, values.dtypes, strict=True)
@@ -111,8 +118,9 @@ def _no_numbers(values: Any) -> str:
         return ""
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return (
-        f"{', '.join(map(repr, found[:3]))}{more} are not: leave them out, or make numbers of "
-        "categories, such as with pandas.get_dummies"
+        f"{', '.join(map(repr, found[:3]))}{more} {'is' if len(found) == 1 else 'are'} not: leave "
+        f"{'it' if len(found) == 1 else 'them'} out, or make numbers of categories, such as with "
+        "pandas.get_dummies"
     )
 
 
@@ -122,6 +130,11 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
     try:
         matrix = np.asarray(values)
+        own = values.dtypes if hasattr(values, "isna") and hasattr(values, "columns") else ()
+        if {"m", "M"} & {getattr(kind, "kind", "O") for kind in (*own, matrix.dtype)}:
+            raise TypeError("dates are not: make numbers of them, such as days since a date")
+        if matrix.dtype.kind == "O" and len(own):  # NA of pandas is no number
+            matrix = values.to_numpy(dtype=np.float64, na_value=np.nan)
         if matrix.dtype.kind not in "fiubc":
             matrix = matrix.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -184,8 +197,10 @@ def as_histories(histories: Any) -> list[Any]:
     groupnoise.exceptions.DataError: history 0 must be a sequence of item ids; got 'tea'. Wrap a \
 single item in a list.
     """
-    if isinstance(histories, (str, bytes)) or not isinstance(histories, Iterable):
-        raise DataError(f"histories must be sequences of item ids, one each; got {histories!r}.")
+    if isinstance(histories, (str, bytes, Mapping)) or not isinstance(histories, Iterable):
+        raise DataError(
+            f"histories must be sequences of item ids, one each; got {repr(histories)[:200]}."
+        )
     rows = list(histories)
     for row, history in enumerate(rows):
         # The letters of a text would be taken for ids.
@@ -195,6 +210,23 @@ single item in a list.
                 "Wrap a single item in a list."
             )
     return rows
+
+
+def check_group_ids(keys: NDArray[Any]) -> None:
+    """Refuse rows that belong to no group, and ids of several kinds, which have no order."""
+    is_missing = np.zeros(len(keys), dtype=bool)
+    if keys.dtype.kind in "fmM":
+        is_missing = keys != keys
+    elif keys.dtype.kind == "O":
+        words = (None, "nan", "None", "<NA>", "NaT")
+        is_missing = np.array([not isinstance(key, str) and str(key) in words for key in keys])
+        if not is_missing.any() and len({isinstance(key, str) for key in keys}) > 1:
+            raise DataError("group ids mix text and numbers; make all of them text.")
+    if is_missing.any():
+        raise DataError(
+            f"{int(is_missing.sum())} of {len(keys)} rows have no group id, the first is row "
+            f"{int(is_missing.argmax())}; fill in the ids or drop these rows."
+        )
 
 
 def check_not_empty(sizes: NDArray[np.integer[Any]]) -> None:

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
-from groupnoise.core.checks import as_rows, check_finite, check_not_empty, checked_offsets
+from groupnoise.core.checks import (
+    as_rows,
+    check_finite,
+    check_group_ids,
+    check_not_empty,
+    checked_offsets,
+)
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -153,6 +159,7 @@ class Groups:
             )
         if len(rows) == 0:
             raise DataError("0 rows were given; at least one is needed.")
+        check_group_ids(keys)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         by_appearance = np.argsort(first, kind="stable")
         rank = np.empty_like(by_appearance)

@@ -193,8 +193,8 @@ def _label_array(
         array = np.asarray(labels)
         if array.dtype.kind == "U":
             return array
-        numeric = array if array.dtype.kind in "biuf" else array.astype(np.float64)
-        (_,) = numeric.shape
+        numeric = array if array.dtype.kind in "biufmM" else array.astype(np.float64)
+        (_,) = (numeric + 0.0).shape  # dates are no numbers
     except (TypeError, ValueError):
         raise DataError(f"{name} must hold strings or whole numbers as labels.") from None
     if numeric.dtype.kind == "f":

@@ -307,6 +307,10 @@ def remember_columns(estimator: Any, tables: Sequence[Any]) -> None:
     """Set `n_features_in_` and, for data frames, `feature_names_in_`; all tables must agree."""
     from sklearn.utils.validation import validate_data  # answers without torch do without sklearn
 
+    names = list(map(str, getattr(tables[0], "columns", ())))
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"two columns are called {twice!r}; give each a name of its own.")
     validate_data(estimator, tables[0], "no_validation", reset=True, skip_check_array=True)
     check_same_columns(estimator, tables[1:])
 

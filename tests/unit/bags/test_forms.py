@@ -1,3 +1,4 @@
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -212,3 +213,79 @@ def test_how_a_negative_label_is_named_is_said_where_there_may_be_one(
     )
     said = about_negative(fitted)
     assert ("-p negative_label=comestible, or toxique" in " ".join(said)) == is_said == bool(said)
+
+
+def test_what_is_no_bags_is_refused_in_words():
+
+    rows = np.ones((4, 2))
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    dates = frame.assign(b=pd.Timestamp("2024-01-01"))
+    missing = frame.astype("Float64")
+    missing.iloc[2] = pd.NA
+    for bags, words in (
+        ({"x": rows}, "a dict was given; give the list of its values"),
+        ((bag for bag in [rows]), "a generator was given; give a list of what it yields"),
+        ([np.ones(3), np.ones(2)], r"bag 0 has shape \(3,\); a bag has two dimensions"),
+        ([frame, dates], "'b' is not: leave it out"),
+        (dates, "'b' is not: leave it out"),
+        (dates[["b"]], "'b' is not: leave it out"),
+        (missing, "holds 2 NaN or infinite values"),
+    ):
+        with pytest.raises(DataError, match=words):
+            as_bags(bags)
+    lazy = type("LazyFrame", (), {"collect": None})()
+    with pytest.raises(DataError, match="a LazyFrame was given; give what its collect"):
+        as_bags(lazy, groups=[1, 1, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([0.0, 0.0, np.nan, 1.0], "1 of 4 rows have no group id, the first is row 2"),
+        (["a", None, "b", None], "2 of 4 rows have no group id, the first is row 1"),
+        (np.array(["a", 1, "b", 2], dtype=object), "group ids mix text and numbers"),
+    ],
+)
+def test_rows_of_no_bag_are_refused(groups, words):
+    with pytest.raises(DataError, match=words):
+        as_bags(np.ones((4, 2)), groups=groups)
+
+
+def test_frames_of_nullable_numbers_are_bags():
+
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}).convert_dtypes()
+    bags = as_bags([frame, frame])
+    assert bags.objects.tolist() == [[1, 0.5], [2, 1.5]] * 2
+
+
+def test_rows_that_were_given_without_their_bags_are_told_of():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(60, 2))
+    quick = {"max_epochs": 1, "dim": 2, "random_state": 0}
+    in_runs = np.repeat(["a", "b"] * 6, 5)
+    with pytest.warns(UserWarning, match="labels come in 12 runs"):
+        MaxMatchingMILClassifier(**quick).fit(rows, in_runs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MaxMatchingMILClassifier(**quick).fit(rows, in_runs, groups=np.arange(60) // 5)
+        MaxMatchingMILClassifier(**quick).fit(rows, np.sort(in_runs))
+        MaxMatchingMILClassifier(**quick).fit(rows, generator.permutation(in_runs))
+
+
+def test_columns_of_one_name_and_labels_of_dates_are_refused():
+
+    rows = pd.DataFrame(np.eye(4), columns=["a", "b", "a", "c"])
+    with pytest.raises(DataError, match="two columns are called 'a'"):
+        MaxMatchingMILClassifier(max_epochs=1, dim=2).fit(rows, [0, 1, 0, 1])
+    days = np.array(["2024-01-01", "2024-01-02"] * 2, dtype="M8[ns]")
+    with pytest.raises(DataError, match="strings or whole numbers as labels"):
+        MaxMatchingMILClassifier(max_epochs=1, dim=2).fit(np.eye(4), days)
+
+
+def test_an_object_array_of_bags_is_scored_as_a_list_is():
+    bags = [np.eye(2) + number for number in range(6)]
+    held = np.empty(6, dtype=object)
+    held[:] = bags
+    y = [0, 1] * 3
+    fitted = MaxMatchingMILClassifier(max_epochs=1, dim=2, random_state=0).fit(held, y)
+    assert fitted.score(held, y) == fitted.score(bags, y)

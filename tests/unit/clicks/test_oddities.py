@@ -6,6 +6,7 @@ import pytest
 
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.baselines import ItemCFRecommender
+from groupnoise.clicks.oddities import about_padding
 from groupnoise.io.description import describe
 
 
@@ -49,7 +50,7 @@ def test_ids_with_numbers_in_them_may_stand_in_the_order_of_the_numbers():
 def test_frames_are_warned_of_in_python():
     model = ItemCFRecommender()
     with pytest.warns(UserWarning, match="in the order of their ids"):
-        model.fit(log(sort=True))
+        model.fit(log(sort=True).unique(maintain_order=True))
     padded = log().with_columns(item=pl.format("00{}", "item"), time=pl.int_range(400))
     model.fit(padded)
     bare = padded.with_columns(item=pl.Series(["0", "7"] * 200))
@@ -108,3 +109,28 @@ def test_low_ratings_that_count_as_clicks_are_told_of():
     clicks = read_clicks(rated, min_rating=3, report=said.append)
     assert clicks.histories.n_objects == 240
     assert "rated below" not in " ".join(said)
+
+
+def test_frames_in_python_are_told_of_what_is_odd_too():
+    rows = [
+        (f"u{user}", item, 60 * (user + 5 * step))
+        for user in range(30)
+        for step, item in enumerate([user % 7, user % 7, (user + 3) % 9])
+    ]
+    frame = pl.DataFrame(rows, schema=["user", "item", "time"], orient="row")
+    with pytest.warns(UserWarning, match="before them.*options of groupnoise.clicks.read_clicks"):
+        ItemCFRecommender().fit(frame)
+
+
+def test_what_fills_up_rows_is_told_of():
+    generator = np.random.default_rng(0)
+    items = generator.integers(1, 9, size=(40, 5))
+    sizes = generator.integers(2, 6, size=(40, 1))
+    assert about_padding(items) is None
+    for value in (0, -1):
+        padded = np.where(np.arange(5) < sizes, items, value)
+        assert f"item {value} stands at the end of" in about_padding(padded)
+        assert "at the beginning of" in about_padding(padded[:, ::-1])
+    assert about_padding(items - 1) is None  # item 0 anywhere
+    with pytest.warns(UserWarning, match="as what fills up rows does"):
+        ItemCFRecommender().fit(np.where(np.arange(5) < sizes, items, 0))
