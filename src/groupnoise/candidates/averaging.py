@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.answers import DETAILS
-from groupnoise.candidates.held_out import at_temperature, information, is_sparse
+from groupnoise.candidates.held_out import at_temperature, information
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
@@ -43,10 +43,6 @@ their epochs, the best kernel was ahead by the criterion and six points behind i
 MIN_AVERAGED, MAX_AVERAGED = 3, 5
 """Networks and kernels that are averaged: the best, and further ones that held-out rows cannot tell
 from it."""
-HANDICAP = 3.0
-"""Nats by which settings over directions of rows must be ahead on all held-out rows together to
-count as level, unless most features are zero. Where two labels stand nearly everywhere a dozen
-rows decide, and among settings that are level by them these are the worst."""
 BEHIND = 4.0
 """Standard errors behind the first beyond which one of them is never averaged."""
 FORESTS = ("trees", "random trees")
@@ -160,21 +156,17 @@ class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
 NOTHING_TAKEN = WeightedSettings()
 
 
-def averaged_options(search: Search, facts: Mapping[str, Any]) -> list[tuple[Option, float]]:
+def averaged_options(search: Search) -> list[tuple[Option, float]]:
     """Return the options that answer together, and how much each counts.
 
     The best first; weights sum to one. Networks and kernels near the best of them count alike.
     Forests err in other rows: beside them they count at most a third, the less the further
-    they are behind. `search`: all options with their scores. `facts`: what is known of the data.
+    they are behind. `search`: all options with their scores.
     """
     scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
-    for each in search.ranking:
-        if each.parameters["scaling"] == "l2" and not is_sparse(facts):
-            scores[each.name] = scores[each.name] - HANDICAP / len(scores[each.name])
     told = {each.name: float(scores[each.name].mean()) for each in search.ranking}
-    ranking = sorted(search.ranking, key=lambda each: -told[each.name])
-    forests = [each for each in ranking if each.parameters["encoder"] in FORESTS]
-    others = _near([each for each in ranking if each not in forests], scores)
+    forests = [each for each in search.ranking if each.parameters["encoder"] in FORESTS]
+    others = _near([each for each in search.ranking if each not in forests], scores)
     forests = _near(forests, scores)
     share = 1.0 if forests else 0.0
     if others and forests:
@@ -184,7 +176,7 @@ def averaged_options(search: Search, facts: Mapping[str, Any]) -> list[tuple[Opt
             forests, share = [], 0.0
     weights = {each.name: (1.0 - share) / len(others) for each in others}
     weights |= {each.name: share / len(forests) for each in forests}
-    return [(each, weights[each.name]) for each in ranking if each.name in weights]
+    return [(each, weights[each.name]) for each in search.ranking if each.name in weights]
 
 
 def _near(ranking: list[Option], scores: Mapping[str, FloatArray]) -> list[Option]:

@@ -28,7 +28,7 @@ from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
 from groupnoise.core.words import counted
-from groupnoise.decisions.halving import SAVED_AS, passed_over, successive_halving
+from groupnoise.decisions.halving import SAVED_AS, successive_halving
 from groupnoise.decisions.portfolio import Option, is_auto, is_plain, narrow, parse_budget
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError, TrainingStopped
@@ -101,11 +101,9 @@ def choose_settings(
         resume_folder=resume_folder,
         fingerprint=repr((trials.seed, facts, sorted(option.name for option in options))),
     )
-    best, weights = map(list, zip(*averaged_options(search, facts), strict=True))
+    best, weights = map(list, zip(*averaged_options(search), strict=True))
     first = next(trial for trial in search.trials if trial.option == best[0].name)
-    higher = passed_over(search.trials, best[0].name)
-    how = "comes first" if higher else "predicted held-out candidates best"
-    reasons = [f"{best[0].name!r} {how}: {best[0].why}.", *higher]
+    reasons = [f"{best[0].name!r} predicted held-out candidates best: {best[0].why}."]
     if len(best) > 1:
         reasons.append(
             f"{len(best)} settings are averaged: their errors differ, and none is sure to win."

@@ -116,9 +116,6 @@ OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
     ),
 )
 """Name, parameters, meaning and complexity of settings that are trained step by step."""
-FEW_ROWS = 1_000
-NOT_OF_FEW_ROWS = ("mlp, l2, decay",)
-"""Settings not tried on so few rows: on 49 splits of 18 tables answers were as good without."""
 OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "standard, over labels",
@@ -373,14 +370,9 @@ def candidate_options(facts: Mapping[str, Any]) -> list[Option]:
             (f"kernel, {name}", {**KERNEL, **parameters}, why, 0.5)
             for name, parameters, why in KERNELS
         ]
+    sparse = facts["zeros among the features"] > 0.5
     return [
         Option(name, {**common, **parameters}, why, complexity)
         for name, parameters, why, complexity in table
-        if not (is_sparse(facts) and parameters["scaling"] == "power")
-        and not (n_rows <= FEW_ROWS and name in NOT_OF_FEW_ROWS)
+        if not (sparse and parameters["scaling"] == "power")
     ]
-
-
-def is_sparse(facts: Mapping[str, Any]) -> bool:
-    """Tell whether most features of a row are zero, as counts of words are."""
-    return bool(facts["zeros among the features"] > 0.5)
