@@ -328,3 +328,28 @@ def test_a_log_that_is_not_utf8_is_recalled_as_it_was_read(command, tmp_path):
     command("export", "model", "-o", "artifact")
     command("recall", "artifact", "--histories", "log.csv", "-o", "recalled.csv", "-q")
     assert (tmp_path / "recalled.csv").read_text().startswith("user,rank,item")
+
+
+def test_kinds_of_rows_that_were_kept_are_kept_by_every_command(command, tmp_path):
+    rows = [
+        (*row, ("view", "cart")[number % 3 == 0])
+        for number, row in enumerate(rows_of(shop_histories(40)))
+    ]
+    (tmp_path / "log.csv").write_text(as_text(rows, header="user,item,time,event"))
+    kept = [row for row in rows if row[3] == "cart"]
+    (tmp_path / "carts.csv").write_text(as_text([row[:3] for row in kept]))
+    said = command("fit", "log.csv", "--method", "item-cf", "-o", "all", "-q").err
+    assert "--only event=" in said
+    options = ["--method", "item-cf", "-o", "model", "-q", "--only", "event=cart"]
+    said = command("fit", "log.csv", *options).err
+    assert f"kept {len(kept)} of {len(rows)} rows: event=cart" in said
+    command("export", "model", "-o", "artifact")
+    for log in ("log.csv", "carts.csv"):
+        told = command("predict", "model", log, "-o", f"{log}.predicted.csv", "--top", "5").err
+        command("recall", "artifact", "--histories", log, "-o", f"{log}.recalled.csv", "-q")
+        assert ("the model kept some rows (event=cart)" in told) == (log == "carts.csv")
+    for end in ("predicted.csv", "recalled.csv"):
+        first, second = (
+            (tmp_path / f"{log}.{end}").read_text() for log in ("log.csv", "carts.csv")
+        )
+        assert first == second

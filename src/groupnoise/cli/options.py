@@ -104,6 +104,7 @@ COLUMNS = {
     "time": _option(Word, "rs: column that orders clicks."),
     "rating": _option(Word, "rs: column of ratings."),
     "min_rating": _option(Number, "rs: leave out rows rated below."),
+    "only": _option(Word, "rs: rows to keep: event=cart,purchase; of user, those with one."),
     "date_order": _option(Word, "rs: dmy or mdy, where dates such as 03/02/2026 may be both."),
     "repeats": _option(Word, "rs: keep, merge_adjacent or keep_first clicks on one item."),
     "group": _option(Word, "mil: column of bag ids."),
@@ -206,7 +207,7 @@ def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def reads_clicks(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about a click log, as one `options: DataOptions`."""
-    parts = ("user", "item", "time", "rating", "min_rating", "date_order")
+    parts = ("user", "item", "time", "rating", "min_rating", "only", "date_order")
     columns = {name: COLUMNS[name] for name in parts}
     return _with_options(command, {**columns, **FORM})
 

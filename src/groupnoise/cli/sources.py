@@ -246,7 +246,7 @@ def read_file(
 
 def clicks_remembered(columns: dict[str, Any]) -> dict[str, Any]:
     """Return how the click log was read that a model learned, of what it says of its data."""
-    parts = (*HISTORY_PARTS, "date_order", "repeats", "encoding")
+    parts = (*HISTORY_PARTS, "only", "date_order", "repeats", "encoding")
     if isinstance(columns.get("min_rating"), (int, float)):  # ratings alone change nothing
         parts = (*parts, "rating", "min_rating")
     return {part: columns[part] for part in parts if isinstance(columns.get(part), (str, float))}

@@ -16,12 +16,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import LogLayout, column_types, iter_blocks, read_head
+from groupnoise.clicks.filters import columns_of_only, only_rows, without_kinds
 from groupnoise.clicks.log import ClickRows, click_rows
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import holds_dates, ids_as_array, number_cells, order_of_dates
-from groupnoise.io.columns import ClickColumns, find_click_columns
+from groupnoise.io.columns import ClickColumns, check_column, find_click_columns
 from groupnoise.io.data_folder import item_dtype
 from groupnoise.io.files import write_json
 from groupnoise.io.growing_arrays import ArrayEntry, ArrayWriter, write_array
@@ -72,6 +73,7 @@ class LogPlan:
     times_are_dates: bool
     month_first: bool
     min_rating: float | None
+    only: str | None
     block_bytes: int
 
     def fingerprint(self) -> dict[str, Any]:
@@ -81,6 +83,7 @@ class LogPlan:
             "columns": asdict(self.columns),
             "types": {name: str(dtype) for name, dtype in self.types.items()},
             "min_rating": self.min_rating,
+            "only": self.only,
             "month_first": self.month_first,
             "block_bytes": self.block_bytes,
         }
@@ -137,6 +140,7 @@ def plan_log(
     time: str | None,
     rating: str | None,
     min_rating: float | None,
+    only: str | None,
     date_order: str | None,
     separator: str | None,
     header: bool | None,
@@ -146,17 +150,28 @@ def plan_log(
 ) -> LogPlan:
     """Look at the first rows of a log and decide how to read all of it."""
     head, layout = read_head(source, separator=separator, header=header, report=report)
+    for name in columns_of_only(only):
+        check_column(name, head.frame.columns, source.paths[0], "to keep rows by", "only")
     columns = find_click_columns(
-        head.frame, source.paths[0], report, user=user, item=item, time=time, rating=rating
+        without_kinds(head.frame, only),
+        source.paths[0],
+        report,
+        user=user,
+        item=item,
+        time=time,
+        rating=rating,
     )
     uses = {columns.user: "id", columns.item: "id"}
     uses.update({name: "number" for name in (columns.time, columns.rating) if name is not None})
     types = column_types(head, uses)
     types.update(dict.fromkeys(text_columns, pl.String))
+    types = {**dict.fromkeys(columns_of_only(only), pl.String), **types}
     dates = columns.time is not None and holds_dates(head, columns.time)
     # The first rows decide for all: another order further down is refused by its line.
     is_month_first = order_of_dates(head, columns.time, date_order, report) == "mdy"
-    return LogPlan(source, layout, columns, types, dates, is_month_first, min_rating, block_bytes)
+    return LogPlan(
+        source, layout, columns, types, dates, is_month_first, min_rating, only, block_bytes
+    )
 
 
 def write_runs(
@@ -177,7 +192,7 @@ def write_runs(
         if number < state.n_blocks:
             continue
         rows = click_rows(
-            table,
+            only_rows(table, plan.only, is_whole=False),
             plan.columns,
             plan.min_rating,
             times_are_dates=plan.times_are_dates,

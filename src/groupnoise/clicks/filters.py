@@ -6,14 +6,90 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from groupnoise.core.arrays import BoolArray
-from groupnoise.core.checks import check_choice, check_count, check_positive
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.checks import check_choice, check_count, check_positive, did_you_mean
 from groupnoise.core.groups import Groups, only_objects
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.io.cells import read_numbers
+from groupnoise.io.columns import check_column
 from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.tables import Table
 
 REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
+
+
+def columns_of_only(only: str | None) -> dict[str, list[str]]:
+    """Return what rows must say, by column; nothing where any cell that is not empty will do.
+
+    >>> columns_of_only("event=cart, purchase; user")
+    {'event': ['cart', 'purchase'], 'user': []}
+    """
+    found = {}
+    for part in (only or "").split(";"):
+        column, _, values = part.partition("=")
+        if column.strip():
+            found[column.strip()] = [each.strip() for each in values.split(",") if each.strip()]
+    if only is not None and not found:
+        raise ParameterError(f"only (--only) is COLUMN=VALUE,VALUE or COLUMN; got {only!r}.")
+    return found
+
+
+def without_kinds(frame: pl.DataFrame, only: str | None) -> pl.DataFrame:
+    """Return a table without the columns that rows were kept by: nothing is left to say of them."""
+    return frame.drop([column for column, values in columns_of_only(only).items() if values])
+
+
+def only_rows(table: Table, only: str | None, *, is_whole: bool = True) -> Table:
+    """Return the rows of a table that say what is wanted; a column it lacks is refused.
+
+    `is_whole`: whether all rows are there, so that a value that none has is a slip.
+    """
+    for column, values in columns_of_only(only).items():
+        check_column(column, table.frame.columns, table.origin, "to keep rows by", "only")
+        cells = table.frame[column]
+        said = cells.cast(pl.String).str.strip_chars()
+        # Whole numbers beside an empty cell are written with a point by pandas.
+        said = said.str.replace(r"^(-?\d+)\.0$", "${1}")
+        there = set(said.unique().drop_nulls().to_list())
+        strange = [each for each in values if each not in there]
+        if is_whole and strange:
+            raise DataError(
+                f"{table.origin} has no row that says {strange[0]!r} in column {column!r}"
+                f"{did_you_mean(strange[0], there)}; it says {', '.join(sorted(there)[:5])}"
+                f"{', ...' * (len(there) > 5)}."
+            )
+        is_kept = said.is_in(values) if values else said != ""
+        table = table.take(np.flatnonzero(is_kept.fill_null(False).to_numpy()))
+    return table
+
+
+def drop_low_ratings(
+    table: Table, rating: str | None, min_rating: float | None
+) -> tuple[Table, int]:
+    """Leave out rows below the threshold, and return how many they were."""
+    if rating is None:
+        if min_rating is not None:
+            raise MissingColumnError(
+                f"{table.origin} has no column that looks like the rating, which min_rating needs; "
+                "name it with `rating` (--rating).",
+                "min_rating",
+                tuple(table.frame.columns),
+            )
+        return table, 0
+    ratings = read_numbers(table, rating)
+    if min_rating is None:
+        negative = np.flatnonzero(ratings < 0)
+        if len(negative):
+            raise DataError(
+                f"{table.locate(int(negative[0]))}: the rating is negative "
+                f"({ratings[negative[0]]:g}); say from which rating on a row counts as a click "
+                "with `min_rating` (--min-rating)."
+            )
+        return table, 0
+    kept: IntArray = np.flatnonzero(ratings >= min_rating)
+    return table.take(kept), len(table) - len(kept)
 
 
 def keep_core(clicks: ClickDataset, *, per_user: int = 5, per_item: int = 5) -> ClickDataset:

@@ -11,17 +11,24 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head, read_history_text
-from groupnoise.clicks.filters import cut_sessions, keep_core, merge_repeats
+from groupnoise.clicks.filters import (
+    cut_sessions,
+    drop_low_ratings,
+    keep_core,
+    merge_repeats,
+    only_rows,
+    without_kinds,
+)
 from groupnoise.clicks.oddities import about_low_ratings, oddities_of
 from groupnoise.core.arrays import IntArray, offsets_of
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     check_no_empty_cells,
     number_ids,
     order_of_dates,
     read_id_cells,
-    read_numbers,
     read_timestamps,
 )
 from groupnoise.io.columns import ClickColumns, find_click_columns
@@ -58,45 +65,28 @@ def click_rows(
 ) -> ClickRows:
     """Return the clicks of a table; rows rated too low are left out and counted."""
     timestamps = None
-    table, n_below = _drop_low_ratings(table, columns.rating, min_rating)
+    table, n_below = drop_low_ratings(table, columns.rating, min_rating)
     table = _one_row_per_click(table, columns)
     if columns.time is not None:
         timestamps = pl.Series(
             read_timestamps(table, columns.time, are_dates=times_are_dates, month_first=month_first)
         )
     return ClickRows(
-        users=read_id_cells(table, columns.user),
-        items=read_id_cells(table, columns.item),
+        users=_ids(table, columns.user),
+        items=_ids(table, columns.item),
         timestamps=timestamps,
         n_below_rating=n_below,
     )
 
 
-def _drop_low_ratings(
-    table: Table, rating: str | None, min_rating: float | None
-) -> tuple[Table, int]:
-    """Leave out rows below the threshold, and return how many they were."""
-    if rating is None:
-        if min_rating is not None:
-            raise MissingColumnError(
-                f"{table.origin} has no column that looks like the rating, which min_rating needs; "
-                "name it with `rating` (--rating).",
-                "min_rating",
-                tuple(table.frame.columns),
-            )
-        return table, 0
-    ratings = read_numbers(table, rating)
-    if min_rating is None:
-        negative = np.flatnonzero(ratings < 0)
-        if len(negative):
-            raise DataError(
-                f"{table.locate(int(negative[0]))}: the rating is negative "
-                f"({ratings[negative[0]]:g}); say from which rating on a row counts as a click "
-                "with `min_rating` (--min-rating)."
-            )
-        return table, 0
-    kept: IntArray = np.flatnonzero(ratings >= min_rating)
-    return table.take(kept), len(table) - len(kept)
+def _ids(table: Table, column: str) -> pl.Series:
+    """Return a column of ids; rows without one are refused, with what leaves them out."""
+    try:
+        return read_id_cells(table, column)
+    except DataError as error:
+        remedy = "drop such rows"
+        said = str(error).replace(remedy, f"{remedy} (`only`, --only {column})")
+        raise type(error)(said) from None
 
 
 def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
@@ -154,6 +144,7 @@ def read_clicks(
     time: str | None = None,
     rating: str | None = None,
     min_rating: float | None = None,
+    only: str | None = None,
     date_order: str | None = None,
     session_gap: float | None = None,
     repeats: str = "keep",
@@ -180,6 +171,9 @@ def read_clicks(
     rating, min_rating : str and float, optional
         Rows rated below `min_rating` are left out. Without a threshold every row is a click, and
         a negative rating is refused.
+    only : str, optional
+        Rows to keep, by what a column says: "event=cart,purchase"; of a column alone, such as
+        "user", those that are not empty there. Several are joined by ";".
     date_order : {'dmy', 'mdy'}, optional
         How to read dates that are day/month/year or month/day/year and may be either, such as
         03/02/2026 in a column without a day beyond the 12th; such a column is refused without it.
@@ -209,7 +203,7 @@ def read_clicks(
         return stored
     guesses = Guesses(report)
     named = {"user": user, "item": item, "time": time, "rating": rating}
-    table, columns = _table_of_clicks(source, named, guesses, table_options)
+    table, columns = _table_of_clicks(source, named, only, guesses, table_options)
     order = order_of_dates(table, columns.time, date_order, guesses)
     rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     if len(rows.users) == 0:
@@ -238,7 +232,11 @@ def read_clicks(
 
 
 def _table_of_clicks(
-    source: Any, named: dict[str, str | None], guesses: Guesses, table_options: dict[str, Any]
+    source: Any,
+    named: dict[str, str | None],
+    only: str | None,
+    guesses: Guesses,
+    table_options: dict[str, Any],
 ) -> tuple[Table, ClickColumns]:
     """Return a table whose rows are clicks or lists of them, and which columns are which."""
     words = columns_of_words(named["user"], named["item"])
@@ -247,6 +245,10 @@ def _table_of_clicks(
     )
     if isinstance(table, NamedArrays):
         table = table.as_table()
+    kept = only_rows(table, only)
+    if only is not None:
+        guesses(f"kept {len(kept)} of {counted(len(table), 'rows')}: {only} (--only)")
+    table = replace(kept, frame=without_kinds(kept.frame, only))
     columns = find_click_columns(table.frame, table.origin, guesses, **named)
     return with_lists(table, columns, guesses), columns
 
@@ -326,6 +328,7 @@ def read_histories(
     time: str | None = None,
     rating: str | None = None,
     min_rating: float | None = None,
+    only: str | None = None,
     date_order: str | None = None,
     repeats: str = "keep",
     report: Report | None = None,
@@ -334,16 +337,16 @@ def read_histories(
     """Read histories to be answered, from whatever :func:`read_clicks` reads.
 
     Result: of a log with one row per click, users come in the order of their ids. `source`, `user`,
-    `item`, `time`, `rating`, `min_rating`, `date_order`, `repeats`, `report`, `table_options`: as
-    in :func:`read_clicks`. A row of a file with lists of items is a history of its own: it stays
-    where and as it is, may be empty, and a user may have several.
+    `item`, `time`, `rating`, `min_rating`, `only`, `date_order`, `repeats`, `report`,
+    `table_options`: as in :func:`read_clicks`. A row of a file with lists of items is a history of
+    its own: it stays where and as it is, may be empty, and a user may have several.
     """
     stored = open_if_stored(source, ClickDataset)
     if stored is not None:
         return Histories.of(stored)
     guesses = Guesses(report)
     named = {"user": user, "item": item, "time": time, "rating": rating}
-    table, columns = _table_of_clicks(source, named, guesses, table_options)
+    table, columns = _table_of_clicks(source, named, only, guesses, table_options)
     if holds_lists(table, columns):
         return _histories_of_lists(table, columns)
     order = order_of_dates(table, columns.time, date_order, guesses)

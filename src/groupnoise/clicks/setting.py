@@ -50,7 +50,16 @@ class ClickSetting(Setting[ClickDataset]):
     is_streamed = True
     answers_rows = False
     held_out_words = "the last click of {} held out"
-    column_options = ("user", "item", "time", "rating", "min_rating", "date_order", "repeats")
+    column_options = (
+        "user",
+        "item",
+        "time",
+        "rating",
+        "min_rating",
+        "only",
+        "date_order",
+        "repeats",
+    )
     # Linear evidence is scaled to rank; as a probability it gives most to the click itself. Pairs
     # of clicks are judged, of which vectors of items tell as much as networks that take far longer.
     audit_parameters: ClassVar[dict[str, Any]] = {"linear": None, "encoder": None}

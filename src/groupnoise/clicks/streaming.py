@@ -48,6 +48,7 @@ def convert_clicks(
     time: str | None = None,
     rating: str | None = None,
     min_rating: float | None = None,
+    only: str | None = None,
     date_order: str | None = None,
     session_gap: float | None = None,
     repeats: str = "keep",
@@ -85,6 +86,8 @@ def convert_clicks(
         Columns, as in `read_clicks`; guessed where they are not given.
     min_rating : float, optional
         Drop clicks rated below.
+    only : str, optional
+        Rows to keep, as in `read_clicks`.
     date_order : {'dmy', 'mdy'}, optional
         How to read dates that may be day/month/year or month/day/year, as in `read_clicks`; here
         the first rows alone tell whether they may be both.
@@ -138,16 +141,17 @@ def convert_clicks(
     in_blocks = is_pairs(files) if files.format == "text" else is_log_of_rows(files, given)
     if not in_blocks:
         clicks = read_clicks(
-            source, **columns, **layout, **in_memory, min_rating=min_rating, date_order=date_order,
-            session_gap=session_gap, repeats=repeats, per_user=per_user, per_item=per_item,
-            name=name, format=format, filesystem=filesystem, encoding=encoding, report=report,
+            source, **columns, **layout, **in_memory, min_rating=min_rating, only=only,
+            date_order=date_order, session_gap=session_gap, repeats=repeats, per_user=per_user,
+            per_item=per_item, name=name, format=format, filesystem=filesystem, encoding=encoding,
+            report=report,
         )  # fmt: skip
         write_groups(folder, clicks, overwrite=overwrite)
         return _open_clicks(folder)
 
     make_plan = partial(
-        plan_log, files, **columns, **layout, min_rating=min_rating, date_order=date_order,
-        block_bytes=BYTES_PER_ROW * rows_at_once // 2,
+        plan_log, files, **columns, **layout, min_rating=min_rating, only=only,
+        date_order=date_order, block_bytes=BYTES_PER_ROW * rows_at_once // 2,
     )  # fmt: skip
     beside = folder.with_name(f"{folder.name}.partial")
     check_unfinished(beside)

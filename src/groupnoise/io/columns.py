@@ -165,7 +165,7 @@ def _about_left_out(cells: pl.Series) -> str:
         shown = ", ".join(kinds.head(4)) + (", ..." if len(kinds) > 4 else "")
         return (
             f"left out column {name!r} ({shown}): every row counts as one click, whatever it says "
-            "there; to learn from some kinds of rows alone, give a file that holds no others"
+            f"there; --only {name}={kinds[0]} learns from such rows alone"
         )
     numbers = cells.cast(pl.String).str.replace(",", ".").cast(pl.Float64, strict=False)
     if bool((numbers < 0).any()):
@@ -265,6 +265,8 @@ def read_as_remembered(
                 raise
             if error.part == "min_rating" and report is not None:
                 report("the model left out rows of low ratings; here are none, so all rows count")
+            if error.part == "only" and report is not None:
+                report(f"the model kept some rows ({left['only']}); none says so, so all count")
             # A file without a header is known by its positions only if no column is named.
             gone = [part for part in CLICK_PARTS if left.get(part) not in error.columns]
             left = {part: left[part] for part in left if part not in (error.part, *gone)}

@@ -100,8 +100,8 @@ def recall_file(
         Columns of the log that the model learned, taken where the file has them too and `columns`
         does not say otherwise.
     **columns
-        `user`, `item`, `time`, `rating`, `min_rating`, `date_order`, `format`, `separator` and
-        `header`, as in :func:`groupnoise.clicks.read_clicks`.
+        `user`, `item`, `time`, `rating`, `min_rating`, `only`, `date_order`, `format`, `separator`
+        and `header`, as in :func:`groupnoise.clicks.read_clicks`.
 
     Returns
     -------

@@ -68,6 +68,8 @@ def test_a_streamed_log_equals_the_log_read_whole(tmp_path, name):
         {"session_gap": 30},
         {"session_gap": 30, "repeats": "keep_first"},
         {"min_rating": 4},
+        {"only": "rating=4,5"},
+        {"only": "item; rating=1"},
         {"per_user": 14, "per_item": 10},
     ],
 )

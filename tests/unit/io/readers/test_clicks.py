@@ -264,3 +264,26 @@ def test_the_shared_logs_have_their_published_counts(data_directory):
         23_715,
         287_107,
     )
+
+
+def test_some_kinds_of_rows_are_kept(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,event,code\na,1,view,1\na,2,cart,\n,3,cart,2\nb,4,buy,2\n")
+    said = []
+    clicks = read_clicks(path, only="user; event=cart, buy", report=said.append)
+    assert clicks.user_ids.tolist() == ["a", "b"]
+    assert clicks.item_ids.tolist() == [2, 4]
+    assert "kept 2 of 4 rows: user; event=cart, buy (--only)" in said
+    assert not any("left out column 'event'" in each for each in said)
+    frame = pl.read_csv(path).with_columns(pl.col("code").cast(pl.Float64))
+    assert read_clicks(frame, only="user; code=2").item_ids.tolist() == [4]
+    for only, words in (
+        ("event=crt", "no row that says 'crt' in column 'event' .did you mean 'cart'"),
+        ("evnt", "no column 'evnt' to keep rows by .did you mean 'event'"),
+        ("=x", "is COLUMN=VALUE,VALUE or COLUMN; got '=x'"),
+        ("user; item=9", "no row that says '9'"),
+    ):
+        with pytest.raises((DataError, ParameterError), match=words):
+            read_clicks(path, only=only)
+    with pytest.raises(DataError, match=r"line 4: .*drop such rows \(`only`, --only user\)"):
+        read_clicks(path)
