@@ -14,8 +14,22 @@ from typing import Any
 
 import httpx
 import numpy as np
+from typer.testing import CliRunner
+
+from groupnoise.cli.app import app
+from groupnoise.exceptions import GroupNoiseError
 
 N_ITEMS = 40
+QUICK = ("-p", "dim=6", "-p", "max_epochs=2", "-p", "encoder=null", "-p", "linear=null", "-q")
+
+
+def run(*words: object) -> str:
+    """Return what a command prints, in this process; raise what it refuses."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(result.exception, GroupNoiseError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def shop_histories(n_users: int = 60, seed: int = 0) -> list[list[str]]:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
+from groupnoise.recall import Registry, open_artifact
 from groupnoise.recall.artifact import write_artifact, write_neighbour_artifact
 from groupnoise.recall.http import ServiceSettings, app, serve
 from training_processes import PROCESSES
@@ -46,6 +47,13 @@ def write_shop(folder: Path, **changes: Any) -> Path:
     }
     write_artifact(folder, **{**contents, **changes})
     return folder
+
+
+def add(registry: Registry, scale: float = 1.0) -> str:
+    """Add a version of the shop whose vectors are scaled, and return which it is."""
+    with registry.adding() as folder:
+        write_shop(folder, target_vectors=VECTORS * np.float32(scale))
+        return open_artifact(folder).version
 
 
 def write_neighbour_shop(folder: Path) -> Path:

@@ -6,21 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from groupnoise.cli.app import app
+from click_journeys import QUICK, run
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall import open_artifact
-
-QUICK = ("-p", "dim=6", "-p", "max_epochs=2", "-p", "encoder=null", "-p", "linear=null", "-q")
-
-
-def run(*words: object) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words])
-    if isinstance(result.exception, GroupNoiseError):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import shutil
 import time
 
-import numpy as np
 import pytest
 
 from groupnoise.exceptions import ModelFileError, ParameterError
@@ -11,13 +10,7 @@ from groupnoise.recall import Registry, open_artifact
 from groupnoise.recall.http import ServiceSettings, create_app
 from groupnoise.recall.http.settings import Canary
 from groupnoise.recall.reference import add_reference
-from serving_support import VECTORS, WATCH_SECONDS, running_service, write_shop
-
-
-def add(registry, scale):
-    with registry.adding() as folder:
-        write_shop(folder, target_vectors=VECTORS * np.float32(scale))
-        return open_artifact(folder).version
+from serving_support import WATCH_SECONDS, add, running_service, write_shop
 
 
 @pytest.fixture

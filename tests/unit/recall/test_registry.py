@@ -1,19 +1,12 @@
 """A registry gains versions, serves one of them, and survives damage and kills."""
 
-import numpy as np
 import pytest
 
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.recall import Registry, open_artifact
 from groupnoise.recall.registry import POINTER
 from processes import run_python
-from serving_support import VECTORS, write_shop
-
-
-def add(registry, scale=1.0):
-    with registry.adding() as folder:
-        write_shop(folder, target_vectors=VECTORS * np.float32(scale))
-        return open_artifact(folder).version
+from serving_support import VECTORS, add, write_shop
 
 
 @pytest.fixture
