@@ -25,7 +25,13 @@ from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
 from groupnoise.bags.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_anywhere
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
+from groupnoise.core.checks import (
+    check_choice,
+    check_count,
+    check_dropout,
+    check_group_ids,
+    check_positive,
+)
 from groupnoise.core.device import training_on
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
@@ -242,9 +248,13 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 f"{counted(len(instances), 'bags')} came with patients of shape {origins.shape}; "
                 "give one per bag."
             )
+        if origins is not None:
+            check_group_ids(origins, "patient", "bags")
         known = (
             None if truth is None else read_instance_labels(truth, self.classes_, instances, groups)
         )
+        if known is not None and (known < 0).all():
+            raise DataError("truth says the label of no instance; leave it out.")
         remember_columns(self, tables_of_bags(bags, instances[0]))
         self.calibration_temperature_, self.calibration_groups_ = 1.0, 0
         self.set_calibration_ = self.bag_set_calibration_ = None
@@ -272,6 +282,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     def _check_parameters(self) -> None:
         """Refuse values that no fit can have, and settings that contradict each other."""
         open_too = ("auto",)
+        if not is_auto(self.background) and not isinstance(self.background, (bool, np.bool_)):
+            raise ParameterError(
+                f"background must be True, False or 'auto'; got {self.background!r}."
+            )
         check_choice("normalize", self.normalize, ("both", "targets", *open_too))
         check_choice("scaling", self.scaling, (*SCALINGS, *open_too))
         check_choice("likelihood", self.likelihood, (*LIKELIHOODS, *open_too))

@@ -16,7 +16,7 @@ from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
-MIN_RUNS = 10
+MIN_RUNS = 6
 """Runs of one label by which rows are taken for instances of bags; plain rows may be sorted."""
 NEGATIVE_NAMES = {
     "0": "1",
@@ -145,7 +145,7 @@ def warn_of_flat_rows(bags: Any, groups: Any, labels: BoolArray) -> None:
         return
     n_runs = 1 + int((labels[1:] != labels[:-1]).any(axis=1).sum())
     by_chance = len(labels) * (1 - (labels.mean(axis=0) ** 2).sum())
-    if MIN_RUNS <= n_runs < by_chance / 2:
+    if max(MIN_RUNS, labels.shape[1] + 1) <= n_runs < by_chance / 2:
         warnings.warn(
             f"each of the {len(labels)} rows is a bag of its own, though their labels come in "
             f"{n_runs} runs, as those of instances in bags do; name the bag of each row (groups=).",

@@ -25,6 +25,7 @@ from groupnoise.candidates.decide import (
 )
 from groupnoise.candidates.held_out import HeldOutTrials
 from groupnoise.candidates.model import CandidateModel, read_rows
+from groupnoise.core.device import find_device
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.scaling import Scaler, remember_columns
 from groupnoise.decisions.halving import SAVED_AS
@@ -188,6 +189,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             return self
         given = given_values(self)
         CandidateModel(**given)._check_parameters()
+        find_device(self.device)  # also where no network is taken
         rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         seed = self._seed()
         with training_alone(checkpoint, workers or Workers()):

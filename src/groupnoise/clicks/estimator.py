@@ -345,6 +345,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
             check_count(name, self._in_use(name))
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
+        if isinstance(self.linear, str):
+            check_choice("linear", self.linear, ("auto",))
         if not is_auto(self.encoder):
             if not member_encoders(self.encoder):
                 raise ParameterError("encoder names no member; give 'recurrence', None or both.")

@@ -212,7 +212,7 @@ single item in a list.
     return rows
 
 
-def check_group_ids(keys: NDArray[Any]) -> None:
+def check_group_ids(keys: NDArray[Any], name: str = "group id", of: str = "rows") -> None:
     """Refuse rows that belong to no group, and ids of several kinds, which have no order."""
     is_missing = np.zeros(len(keys), dtype=bool)
     if keys.dtype.kind in "fmM":
@@ -221,11 +221,11 @@ def check_group_ids(keys: NDArray[Any]) -> None:
         words = (None, "nan", "None", "<NA>", "NaT")
         is_missing = np.array([not isinstance(key, str) and str(key) in words for key in keys])
         if not is_missing.any() and len({isinstance(key, str) for key in keys}) > 1:
-            raise DataError("group ids mix text and numbers; make all of them text.")
+            raise DataError(f"{name}s mix text and numbers; make all of them text.")
     if is_missing.any():
         raise DataError(
-            f"{int(is_missing.sum())} of {len(keys)} rows have no group id, the first is row "
-            f"{int(is_missing.argmax())}; fill in the ids or drop these rows."
+            f"{int(is_missing.sum())} of {len(keys)} {of} have no {name}, the first is number "
+            f"{int(is_missing.argmax())}; fill it in, or drop these {of}."
         )
 
 

@@ -375,7 +375,7 @@ def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str)
 
 
 def _is_gap(label: Any) -> bool:
-    return label is None or label == "" or (isinstance(label, float) and label != label)
+    return label is None or str(label) in ("", "nan", "<NA>", "NaT")
 
 
 def known_candidates(

@@ -4,12 +4,17 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GroupKFold, cross_val_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.forms import as_bags, negative_column, read_bag_labels
 from groupnoise.bags.label_words import about_negative
-from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
+from groupnoise.exceptions import (
+    DataError,
+    EmptyGroupError,
+    ParameterError,
+    UnknownTargetError,
+)
 
 ROWS = np.arange(8.0).reshape(4, 2)
 
@@ -241,8 +246,8 @@ def test_what_is_no_bags_is_refused_in_words():
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ([0.0, 0.0, np.nan, 1.0], "1 of 4 rows have no group id, the first is row 2"),
-        (["a", None, "b", None], "2 of 4 rows have no group id, the first is row 1"),
+        ([0.0, 0.0, np.nan, 1.0], "1 of 4 rows have no group id, the first is number 2"),
+        (["a", None, "b", None], "2 of 4 rows have no group id, the first is number 1"),
         (np.array(["a", 1, "b", 2], dtype=object), "group ids mix text and numbers"),
     ],
 )
@@ -289,3 +294,26 @@ def test_an_object_array_of_bags_is_scored_as_a_list_is():
     y = [0, 1] * 3
     fitted = MaxMatchingMILClassifier(max_epochs=1, dim=2, random_state=0).fit(held, y)
     assert fitted.score(held, y) == fitted.score(bags, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({}, {"patients": ["a", None, "b", "b"]}, "1 of 4 bags have no patient"),
+        ({}, {"truth": [np.nan] * 8}, "truth says the label of no instance"),
+        ({}, {"truth": pd.Series([pd.NA] * 8, dtype="string")}, "the label of no instance"),
+        ({"background": "maybe"}, {}, "background must be True, False or 'auto'"),
+    ],
+)
+def test_what_a_fit_cannot_use_is_refused(options, given, words):
+    bags = [np.eye(2) + number for number in range(4)]
+    with pytest.raises((DataError, ParameterError), match=words):
+        MaxMatchingMILClassifier(max_epochs=1, dim=2, **options).fit(bags, [0, 1] * 2, **given)
+
+
+def test_folds_of_flat_rows_without_their_bags_are_told_of():
+    rows = np.random.default_rng(0).normal(size=(120, 2))
+    bags = np.arange(120) // 5
+    model = MaxMatchingMILClassifier(max_epochs=1, dim=2, random_state=0)
+    with pytest.warns(UserWarning, match="name the bag of each row"):
+        cross_val_score(model, rows, bags % 2, groups=bags, cv=GroupKFold(3))
