@@ -68,7 +68,7 @@ def italian(packages: Packages) -> pd.DataFrame:
 
 
 def events(packages: Packages) -> pd.DataFrame:
-    """What visitors of a shop did, one of few kinds of events a row."""
+    """Events of visitors of a shop, of few kinds."""
     stored = gzip.decompress(
         packages.read("retentioneering", "retentioneering/datasets/ecom.csv.gz")
     )
