@@ -185,6 +185,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "last_sets_four_seeds": later_table,
     "keel_rest": later_table,
     "keel_rest_after": later_table,
+    "odd_logs": later_table,
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
