@@ -92,20 +92,22 @@ def positive_bags(
     *,
     positive: int,
     rate: float,
+    every: int = 2,
 ) -> BagDataset:
-    """Return bags of 8 to 30 rows, half of them with rows of the positive class at a rate."""
+    """Return bags of 8 to 30 rows, one in `every` with rows of the positive class at a rate."""
     is_positive = classes == positive
     pools = [list(generator.permutation(np.flatnonzero(is_positive == w))) for w in (False, True)]
     bags, labels = [], []
     for bag in range(N_BAGS):
         size = int(generator.integers(8, 31))
-        wanted = max(1, generator.binomial(size, rate)) if bag % 2 else 0
+        has_some = bag % every == 1
+        wanted = max(1, generator.binomial(size, rate)) if has_some else 0
         wanted = min(wanted, len(pools[1]))
-        if len(pools[0]) < size - wanted or (bag % 2 and not wanted):
+        if len(pools[0]) < size - wanted or (has_some and not wanted):
             break
         rows = [pools[1].pop() for _ in range(wanted)]
         bags.append(rows + [pools[0].pop() for _ in range(size - wanted)])
-        labels.append(bag % 2)
+        labels.append(int(has_some))
     flat = np.concatenate([generator.permutation(rows) for rows in bags])
     return BagDataset(
         name=name,
