@@ -15,7 +15,7 @@ from groupnoise.bags.calibration import calibrated_instances
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import taught_bags
 from groupnoise.bags.held_out import HeldOutBags, pooled_log_odds
-from groupnoise.bags.members import MemberSettings
+from groupnoise.bags.members import FORESTS, MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import as_option, bag_options, facts_of_bags
 from groupnoise.bags.searching import search_members
@@ -104,14 +104,11 @@ def decide_members(
     if explicit.get("background") is True or any(each.get("background") for _, each in given or ()):
         search.take_background()
     is_binary = negative is not None and named.shape[1] == 1
-    if explicit.get("likelihood") == "mixture" and not is_binary:
-        raise ParameterError(
-            "likelihood 'mixture' is for positive and negative bags: name the negative label, or "
-            "take another likelihood."
-        )
+    for each in (explicit, *(parameters for _, parameters in given or ())):
+        _check_member(each, is_binary)
     facts = facts_of_bags(bags, labels, None if negative is None else classes[negative])
-    deep = explicit.get("encoder") == "mlp"
-    options = narrow(bag_options(search.problem, facts, deep=deep), explicit)
+    options = bag_options(search.problem, facts, asked=explicit.get("encoder"))
+    options = narrow(options, explicit)
     options = [as_option(MemberSettings(**each.parameters)) for each in options]
     trials: Sequence[Trial] = ()
     warnings: list[str] = []
@@ -180,6 +177,22 @@ def decide_members(
         budget=budget,
     )
     return Outcome(made.ensemble, decisions, *(sets or (None, None)))
+
+
+def _check_member(parameters: Mapping[str, Any], is_binary: bool) -> None:
+    """Refuse what is for positive and negative bags alone, and likelihoods that forests lack."""
+    likelihood, encoder = parameters.get("likelihood"), parameters.get("encoder")
+    for name, value in (("likelihood", likelihood), ("encoder", encoder)):
+        if value in ("mixture", *FORESTS) and not is_binary:
+            raise ParameterError(
+                f"{name} {value!r} is for positive and negative bags: name the negative label, or "
+                f"take another {name}."
+            )
+    if encoder in FORESTS and likelihood not in (None, "inherited"):
+        raise ParameterError(
+            f"encoder {encoder!r} gives every instance the label of its bag: likelihood "
+            f"{likelihood!r} cannot be had with it; leave one of the two out."
+        )
 
 
 def held_out_sets(

@@ -81,9 +81,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         The class of bags in which *every* instance is negative. "auto" recognises it by name
         (0 beside 1, "no" beside "yes", "negative", "control", ...), and of two classes without
         such names asks held-out bags; None says that there is none.
-    encoder : {"auto", "identity", "linear", "mlp"} or nn.Module, default="auto"
-        f. "identity" makes the classifier linear, as in the paper. A module of your own maps
-        (n, ...) to (n, dim).
+    encoder : str or nn.Module, default="auto"
+        f. "identity" makes the classifier linear, as in the paper; "linear" and "mlp" are networks;
+        "trees" and "random trees" are forests of positive and negative bags in which each instance
+        has the label of its bag. A module of your own maps (n, ...) to (n, dim).
     normalize : {"auto", "both", "targets"}, default="auto"
         Over classes ("targets"), as the paper's Eq. 5 reads; or the mean of that and of the
         normalization over the instances of a batch, which keeps a common kind of instance from

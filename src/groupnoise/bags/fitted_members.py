@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupnoise.bags.forest import ForestBatch, forest_model
 from groupnoise.bags.member_training import MemberBatch, build_member
 from groupnoise.bags.members import (
+    FORESTS,
     MAX_LOG_ODDS,
     BagProblem,
     MemberSettings,
@@ -26,10 +28,11 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
+from groupnoise.core.trees import TreesEncoder
 from groupnoise.training.saver import current_report
 
 BLOCK_ROWS = 8_192
-N_COPIES = {"identity": 1, "mlp": 3}
+N_COPIES = {"identity": 1, "mlp": 3, **dict.fromkeys(FORESTS, 1)}
 """Models that are averaged where nothing is held out."""
 
 
@@ -95,6 +98,9 @@ class FittedMember:
         """Return all but arrays as JSON can hold it."""
         names = ("weight", "n_copies", "answer", "spread", "bag_scale", "bag_shift", "background")
         rest = {name: getattr(self, name) for name in names}
+        encoder = self.model.object_encoder
+        if isinstance(encoder, TreesEncoder):
+            rest["trees"] = encoder.sizes()
         return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -114,11 +120,15 @@ class FittedMember:
         n_targets = n_named + int(has_negative or settings.background)
         rate, constant = record["mixture"]
         scaler = Scaler.from_arrays(settings.scaling, arrays)
+        if settings.encoder in FORESTS:
+            model = forest_model(TreesEncoder.of_sizes(record["trees"], scaler.width, n_targets))
+        else:
+            model = build_member(scaler.width, n_targets, settings, int(record["n_copies"]))
         return cls(
             settings,
             float(record["weight"]),
             scaler,
-            build_member(scaler.width, n_targets, settings, int(record["n_copies"])),
+            model,
             int(record["n_copies"]),
             (float(rate), float(constant)),
             record.get("answer"),
@@ -181,6 +191,18 @@ def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]
         yield scaler(rows[start : start + BLOCK_ROWS])
 
 
+def batch_of(
+    rows: Tensor | StreamedGroups,
+    problem: BagProblem,
+    bag_weights: Tensor,
+    settings: Sequence[MemberSettings],
+    seed: int,
+) -> MemberBatch | ForestBatch:
+    """Return members to be trained side by side, which share an encoder."""
+    kind = ForestBatch if settings[0].encoder in FORESTS else MemberBatch
+    return kind(rows, problem, bag_weights, settings, torch.Generator().manual_seed(seed))
+
+
 def train_batch(
     settings: Sequence[MemberSettings],
     bags: Groups,
@@ -188,7 +210,7 @@ def train_batch(
     has_negative: bool,
     seed: int,
     held: Sequence[int] | IntArray = (),
-) -> tuple[MemberBatch, Scaler]:
+) -> tuple[MemberBatch | ForestBatch, Scaler]:
     """Return members trained side by side, and the scaling of what they see.
 
     They differ in likelihood and weight decay alone, those of one likelihood stand side by side.
@@ -199,18 +221,14 @@ def train_batch(
     weights = torch.ones(len(bags), 2 if len(held) else N_COPIES[settings[0].encoder])
     if len(held):
         weights[held, 0] = 0.0
-    batch = MemberBatch(
-        rows,
-        problem_of(bags, labels, has_negative),
-        weights / weights.sum(0),
-        settings,
-        torch.Generator().manual_seed(seed),
+    batch = batch_of(
+        rows, problem_of(bags, labels, has_negative), weights / weights.sum(0), settings, seed
     )
     return batch.train(current_report()), scaler
 
 
 def fitted_member(
-    batch: MemberBatch, number: int, scaler: Scaler, answer: str | None = None
+    batch: MemberBatch | ForestBatch, number: int, scaler: Scaler, answer: str | None = None
 ) -> FittedMember:
     """Return the mean of the copies of one member of a batch; its shift makes up for averaging.
 
@@ -230,7 +248,9 @@ def fitted_member(
     )
 
 
-def lost_by_averaging(batch: MemberBatch, number: int, answer: str | None = None) -> float:
+def lost_by_averaging(
+    batch: MemberBatch | ForestBatch, number: int, answer: str | None = None
+) -> float:
     """Return by how much the mean of the copies of a member finds bags less positive, trained.
 
     The best instance of a bag under mean logits scores less than the best ones under each copy do
@@ -244,7 +264,7 @@ def lost_by_averaging(batch: MemberBatch, number: int, answer: str | None = None
     settings, (logits, problem) = batch.settings[number], batch.trained_logits
     values = logits[:, batch.columns(number)]
     shares = batch.mixture[:, batch.columns(number)]
-    means = values.mean(1, keepdim=True), shares.mean(1, keepdim=True)
+    means = batch.averaged(values), shares.mean(1, keepdim=True)
     with torch.no_grad():
         each = bag_presence(values, problem, settings, shares, answer).log_odds
         averaged = bag_presence(means[0], problem, settings, means[1], answer).log_odds

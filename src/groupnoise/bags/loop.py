@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from groupnoise.bags.answers import MAX_OBJECTS, BagAnswers
+from groupnoise.bags.members import FORESTS
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.encoders import EmbeddingEncoder
@@ -145,7 +146,7 @@ class BagLoop(BagAnswers):
         """Return a parameter that only the training loop has and that was given, if any."""
         if self.ensemble is not None:
             return None
-        if not (is_auto(self.encoder) or self.encoder in ("identity", "mlp")):
+        if not (is_auto(self.encoder) or self.encoder in ("identity", "mlp", *FORESTS)):
             return "encoder"
         if not is_auto(self.hidden) and np.ndim(self.hidden) > 0 and len(self.hidden) != 1:
             return "hidden"

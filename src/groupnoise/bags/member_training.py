@@ -284,14 +284,15 @@ class MemberBatch:
 
     def rows_of(self, bags: Tensor) -> Tensor:
         """Return the instances of some bags as models see them, one bag after the other."""
-        if isinstance(self.rows, StreamedGroups):
-            rows = torch.from_numpy(self.rows.gathered(bags.numpy()))
-            return rows if self.directions is None else rows @ self.directions
-        sizes = self.problem.segments.sizes
-        part = Segments(sizes[bags])
-        offset = part.sizes.cumsum(0) - part.sizes
-        starts = (sizes.cumsum(0) - sizes)[bags]
-        return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
+        rows = rows_of_bags(self.rows, self.problem.segments.sizes, bags)
+        if self.directions is None or isinstance(self.rows, Tensor):
+            return rows
+        return rows @ self.directions
+
+    @staticmethod
+    def averaged(logits: Tensor) -> Tensor:
+        """Return the logits of the mean of copies, (n_rows, 1, n_out)."""
+        return logits.mean(1, keepdim=True)
 
     @cached_property
     def trained_logits(self) -> tuple[Tensor, BagProblem]:
@@ -331,6 +332,16 @@ class MemberBatch:
             }
         model.load_state_dict({**state, "bias": bias.unsqueeze(1)})
         return model.eval()
+
+
+def rows_of_bags(rows: Tensor | StreamedGroups, sizes: Tensor, bags: Tensor) -> Tensor:
+    """Return the instances of some bags, one bag after the other. `sizes`: of all bags."""
+    if isinstance(rows, StreamedGroups):
+        return torch.from_numpy(rows.gathered(bags.numpy()))
+    part = Segments(sizes[bags])
+    offset = part.sizes.cumsum(0) - part.sizes
+    starts = (sizes.cumsum(0) - sizes)[bags]
+    return rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
 
 
 def build_member(

@@ -31,6 +31,8 @@ ANSWERS = {"inherited": "average", "label_set": "noisy_or", "matching": "noisy_o
 INSTEAD_OF_NOISY_OR = ("odds", "max")
 """Quantifiers that held-out bags of several labels may prefer: where one label is in a few of many
 instances, the sum over all of them drowns it."""
+FORESTS = (TREES, RANDOM_TREES) = ("trees", "random trees")
+"""Encoders of members that are forests, of positive and negative bags."""
 STATISTICS = "statistics"
 """The likelihood of members that see a bag as a whole and answer nothing of instances."""
 MAX_LOG_ODDS = 30.0
@@ -49,7 +51,8 @@ class MemberSettings:
         bag), "label_set" (exact likelihood of the set of labels) or "matching" (the paper's, both
         normalisations, tempered).
     `scaling`: of the features; "pieces" and "landmarks" are for tables of few ones (`Scaler`).
-    `encoder` (one of "identity", "mlp"): linear, or with one hidden layer.
+    `encoder` (one of "identity", "mlp", "trees", "random trees"): linear, with one hidden layer, or
+        a forest, whose likelihood is "inherited", its thresholds sought or drawn.
     `hidden`: its width.
     `dropout`: share of its units dropped in training.
     `background`: whether instances may have a target that no bag is asked for.
@@ -147,6 +150,8 @@ def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tenso
 def possible_answers(settings: MemberSettings, problem: BagProblem) -> tuple[str, ...]:
     """Return the quantifiers by which a member may answer of bags, its own first."""
     own = ANSWERS.get(settings.likelihood, settings.likelihood)
+    if settings.encoder in FORESTS:
+        return QUANTIFIERS
     return (own, *INSTEAD_OF_NOISY_OR) if own == "noisy_or" and problem.n_named > 1 else (own,)
 
 

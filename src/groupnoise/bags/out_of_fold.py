@@ -15,9 +15,11 @@ from torch import Tensor
 from groupnoise.bags.fitted_members import (
     FittedMember,
     FittedStatistics,
+    batch_of,
     fitted_member,
     train_batch,
 )
+from groupnoise.bags.forest import ForestBatch
 from groupnoise.bags.held_out import HeldOutAnswers, HeldOutBags, draw_folds
 from groupnoise.bags.member_training import MemberBatch
 from groupnoise.bags.members import (
@@ -173,13 +175,8 @@ class BagSearch:
             kept = np.hstack([kept, np.ones((len(kept), 1), dtype=bool)])
         weights = torch.from_numpy(kept).float()
         scaler, rows = self.scaled(settings[0].scaling)
-        batch = MemberBatch(
-            rows,
-            self.problem,
-            weights / weights.sum(0).clamp(min=1.0),
-            settings,
-            torch.Generator().manual_seed(self.seed),
-        ).train()
+        weights = weights / weights.sum(0).clamp(min=1.0)
+        batch = batch_of(rows, self.problem, weights, settings, self.seed).train()
         held = torch.from_numpy(self.folds).clamp(max=n_folds - 1)
         with torch.no_grad():
             assert isinstance(batch.rows, Tensor)
@@ -348,7 +345,7 @@ def train_on_all(
 
 
 def _asked(
-    batch: MemberBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
+    batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
 ) -> Iterator[HeldOutAnswers]:
     """Yield what each member of a batch says of bags that its first copy has not seen."""
     parts = parts_of_batch(held, sizes[held], MAX_ROWS)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.members import STATISTICS, BagProblem, MemberSettings
+from groupnoise.bags.members import FORESTS, STATISTICS, BagProblem, MemberSettings
 from groupnoise.bags.statistics import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
@@ -23,6 +23,8 @@ MIN_EVEN = 2.0
 """Features that must make up the mean square of all for one size to fit them."""
 MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
+MAX_FORKED = 300
+"""Features up to which forests are tried: each tree of more, such as words, sees next to none."""
 LINEAR_DECAYS = (0.1, 0.01, 1.0)
 """Of linear members of one positive class; the strongest is for few bags that tell little."""
 OF_INHERITED = 0.1
@@ -82,12 +84,12 @@ def _n_pieces(rows: NDArray[Any]) -> int:
 
 
 def bag_options(
-    problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = False
+    problem: BagProblem, facts: Mapping[str, Any], *, asked: Any = None
 ) -> list[Option]:
     """Return the settings worth trying at their first weight decay, the safest first.
 
-    Each with all parameters that are decided. `deep`: whether hidden layers are asked for, however
-    few the bags are.
+    Each with all parameters that are decided. `asked`: the encoder that is asked for, however few
+    the bags or many the features are.
     """
     # Categories beside prices are no words: one size for all would leave nothing of them.
     is_even = "sizes of the features" not in facts
@@ -110,6 +112,10 @@ def bag_options(
         for scaling in of_networks:
             for likelihood in ("noisy_or", "max", "mixture", "soft_max"):
                 found.append(_settings(problem, likelihood, scaling, "mlp"))
+        if asked in FORESTS or facts.get("features", np.inf) <= MAX_FORKED:
+            found += [
+                MemberSettings("inherited", "standard", each, weight_decay=0.0) for each in FORESTS
+            ]
     else:
         grounds = (False,) if problem.has_negative else (True, False)
         for background in grounds:
@@ -117,7 +123,9 @@ def bag_options(
             for likelihood in rules[: 3 if few else None]:
                 for scaling in scalings[: 1 if few else 2]:
                     found.append(_settings(problem, likelihood, scaling, background=background))
-            for likelihood in () if few and not deep else ("matching", "noisy_or", "label_set"):
+            for likelihood in (
+                () if few and asked != "mlp" else ("matching", "noisy_or", "label_set")
+            ):
                 for scaling in scalings[:2]:
                     found.append(
                         _settings(problem, likelihood, scaling, "mlp", background=background)
@@ -180,10 +188,12 @@ def as_option(settings: MemberSettings) -> Option:
         name = f"{STATISTICS}, {settings.scaling}, width {settings.width:g}"
     if settings.background:
         name += ", background"
+    if settings.encoder not in FORESTS:
+        name += f", decay {settings.weight_decay:g}"
     return Option(
-        f"{name}, decay {settings.weight_decay:g}",
+        name,
         vars(settings),
-        complexity=float(settings.encoder == "mlp") - min(settings.weight_decay, 1.0),
+        complexity=float(settings.encoder != "identity") - min(settings.weight_decay, 1.0),
         # Those that see bags as a whole tell nothing of instances.
         measure="labels of bags alone" if settings.likelihood == STATISTICS else "",
     )

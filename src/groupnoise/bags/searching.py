@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.bags.held_out import pooled_log_odds
-from groupnoise.bags.members import STATISTICS
+from groupnoise.bags.members import FORESTS, STATISTICS
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import family, refined, statistics_options
 from groupnoise.bags.statistics import MAX_SUPPORT
@@ -198,10 +198,11 @@ class _Trials:
 def _of_positive_bags(
     trials: _Trials, options: list[Option], explicit: Mapping[str, Any]
 ) -> tuple[list[Option], list[tuple[Option, float]]]:
-    """Try linear members, networks and kernels of whole bags, all on all folds."""
+    """Try linear members, networks, forests and kernels of whole bags, all on all folds."""
     search = trials.search
     linear = [each for each in options if each.parameters["encoder"] == "identity"]
-    deep = [each for each in options if each.parameters["encoder"] != "identity"]
+    forests = [each for each in options if each.parameters["encoder"] in FORESTS]
+    deep = [each for each in options if each not in (*linear, *forests)]
     ranking = trials.rank(linear, search.n_folds, lambda _: linear) if linear else []
     width = search.bags.objects.shape[1]
     if ranking and search.bags.n_objects * width > LARGE_INPUT:
@@ -211,6 +212,8 @@ def _of_positive_bags(
         deep = [each for each in deep if not best or each.parameters["scaling"] in best]
     if deep:
         ranking += trials.rank(deep, search.n_folds, lambda _: deep)
+    if forests:
+        ranking += trials.rank(forests, search.n_folds)
     return _with_whole(trials, options, trials.choose(ranking, POSITIVE), explicit)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from groupnoise.candidates.answers import EVALUATION_BATCH, PAPER, CandidateAnswers
 from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel
-from groupnoise.candidates.trees import TreesEncoder, grow_trees
+from groupnoise.candidates.trees import grow_trees
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,
@@ -42,6 +42,7 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
 from groupnoise.core.prior_weights import group_weights, log_candidate_weights
 from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
+from groupnoise.core.trees import TreesEncoder
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.trade_off import CandidateTrials
 from groupnoise.exceptions import DataError, ParameterError

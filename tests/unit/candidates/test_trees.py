@@ -15,6 +15,7 @@ import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
 from groupnoise.candidates import add_candidates, trees
 from groupnoise.candidates.trees import Growing, grow_trees
+from groupnoise.core.trees import FLOOR, MAX_DEPTH, joined_trees
 from groupnoise.exceptions import ModelFileError
 
 
@@ -41,7 +42,7 @@ def test_an_encoder_walks_from_node_to_node():
         encoder.threshold.numpy(),
         encoder.following.tolist(),
         encoder.leaves.numpy(),
-        trees.FLOOR,
+        FLOOR,
     )
     np.testing.assert_allclose(encoder(torch.from_numpy(rows[60:70])), expected, atol=1e-5)
     assert len(errors) == trees.N_TURNS
@@ -54,8 +55,8 @@ def test_tables_answer_what_the_trees_answered():
     growing = [Growing(rows[:80], weights, extra, generator) for extra in (False, True)]
     grown = [each.tree(shares, each.draw()) for each in growing]
     mean = np.mean([each.predict(rows) for each in grown], axis=0)
-    logits = trees._joined(grown, rows.shape[1])(torch.from_numpy(rows)).numpy()
-    np.testing.assert_allclose(np.exp(logits), mean + trees.FLOOR / 3, atol=1e-6)
+    logits = joined_trees(grown, rows.shape[1])(torch.from_numpy(rows)).numpy()
+    np.testing.assert_allclose(np.exp(logits), mean + FLOOR / 3, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeRegressor, ExtraTreeRegressor])
@@ -69,7 +70,7 @@ def test_trees_grown_without_checks_are_those_grown_with_them(kind):
     seed = int(copy.deepcopy(growing.generator).integers(2**31))
     quick = growing.tree(candidates.astype(float), drawn)
     used = np.flatnonzero(drawn)
-    checked = kind(max_features="sqrt", max_depth=trees.MAX_DEPTH, random_state=seed)
+    checked = kind(max_features="sqrt", max_depth=MAX_DEPTH, random_state=seed)
     checked.fit(rows[used], candidates[used].astype(float), sample_weight=drawn[used])
     np.testing.assert_array_equal(quick.tree_.threshold, checked.tree_.threshold)
     np.testing.assert_array_equal(quick.tree_.value, checked.tree_.value)

@@ -1,0 +1,184 @@
+"""Forests whose instances inherit the label of their bag: members beside linear ones and networks.
+
+Trees ask one feature after the other, so that columns of several kinds, skewed ones and codes stand
+side by side as they are. They are grown on bags drawn with replacement, and what a copy of the
+forest says of bags that it has not seen judges it as it judges other members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn import config_context
+from torch import Tensor
+
+from groupnoise.bags.member_training import rows_of_bags
+from groupnoise.bags.members import RANDOM_TREES, BagProblem, MemberSettings
+from groupnoise.core.arrays import ProgressCallback
+from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.quantifier import Segments
+from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.trees import MAX_DRAWN, TreesEncoder, grown_tree, joined_trees, log_of_shares
+from groupnoise.training.saver import current_saves, fingerprint
+
+N_TREES = 100
+"""Trees that answer, some of each copy."""
+MIN_TREES = 40
+"""Trees of a copy at least, so that it is judged as what it becomes beside the others."""
+MIN_LEAF = 5
+"""Instances of a leaf: smaller ones would only tell which bag an instance came from."""
+DOUBT = 0.01
+"""How much of every leaf is left open."""
+MAX_KEPT = 60_000
+"""Instances that trees are drawn from; of longer data as many of each bag."""
+BLOCK_ROWS = 8_192
+
+
+class ForestBatch:
+    """Copies of one forest that have seen other bags; what :class:`MemberBatch` is to networks.
+
+    `rows` (n_rows, n_features): scaled instances, in memory or read from disk bag by bag.
+    `problem`: their bags, which are positive or negative.
+    `bag_weights` (n_bags, n_copies): 0 holds a bag out of a copy.
+    `settings`: the members, which are alike.
+    `generator`: decides the trees.
+    """
+
+    def __init__(
+        self,
+        rows: Tensor | StreamedGroups,
+        problem: BagProblem,
+        bag_weights: Tensor,
+        settings: Sequence[MemberSettings],
+        generator: torch.Generator,
+    ) -> None:
+        self.rows, self.problem, self.settings = rows, problem, settings
+        self.bag_weights, self.generator = bag_weights, generator
+        self.n_copies = bag_weights.shape[1]
+        self.n_trees = max(MIN_TREES, -(-N_TREES // self.n_copies))
+        self.mixture = torch.zeros(2, len(settings) * self.n_copies, 1)
+        width = rows.shape[1] if isinstance(rows, Tensor) else rows.width
+        self.encoder = TreesEncoder(width, 0, 0, 0, 2)
+
+    def columns(self, number: int) -> slice:
+        """Return where the copies of a member are among the models."""
+        return slice(number * self.n_copies, (number + 1) * self.n_copies)
+
+    def train(self, report: ProgressCallback | None = None) -> ForestBatch:
+        """Grow all copies, or find them where they were saved."""
+        del report  # over before anybody asks how long it takes
+        fit = current_saves()
+        saves = None if fit is None else fit.training(self.settings, fingerprint(self._origins()))
+        if saves is not None and saves.restore(self):
+            return self
+        seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
+        generator, state = np.random.default_rng(seed), np.random.RandomState()
+        rows, segments = self._kept
+        kept, group, sizes = rows.numpy(), segments.group.numpy(), segments.sizes.numpy()
+        inherited = self.problem.labels[group, 0].astype(np.float64)
+        trees = []
+        # Rows were checked long ago; checking a few again takes longer than growing a tree on them.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            for copy in range(self.n_copies):
+                seen = np.flatnonzero(self.bag_weights[:, copy].numpy())
+                for _ in range(self.n_trees):
+                    if saves is not None:
+                        saves.heed_stop()
+                    drawn = generator.choice(seen, len(seen))
+                    drawn = drawn[: max(1, int((np.cumsum(sizes[drawn]) <= MAX_DRAWN).sum()))]
+                    counts = np.bincount(drawn, minlength=len(sizes))
+                    used = np.flatnonzero(counts[group])
+                    state.seed(int(generator.integers(2**31)))
+                    trees.append(
+                        grown_tree(
+                            kept[used],
+                            inherited[used],
+                            (counts / sizes)[group[used]],
+                            extra=self.settings[0].encoder == RANDOM_TREES,
+                            min_leaf=MIN_LEAF,
+                            random_state=state,
+                        )
+                    )
+        self.encoder = joined_trees(trees, kept.shape[1])
+        positive = self.encoder.leaves * (1.0 - DOUBT) + 0.5 * DOUBT
+        self.encoder.leaves = torch.cat([positive, 1.0 - positive], dim=1)
+        if saves is not None:
+            saves.save(self)
+        return self
+
+    @cached_property
+    def _kept(self) -> tuple[Tensor, Segments]:
+        """The instances that trees are drawn from, and their bags."""
+        segments = self.problem.segments
+        if isinstance(self.rows, Tensor) and len(self.rows) <= MAX_KEPT:
+            return self.rows, segments
+        most = max(1, MAX_KEPT // len(segments.sizes))
+        parts = []
+        for bag in range(len(segments.sizes)):
+            own = self.rows_of(torch.tensor([bag]))
+            parts.append(own[torch.randperm(len(own), generator=self.generator)[:most]])
+        return torch.cat(parts), Segments(torch.tensor([len(each) for each in parts]))
+
+    def rows_of(self, bags: Tensor) -> Tensor:
+        """Return the instances of some bags, one bag after the other."""
+        return rows_of_bags(self.rows, self.problem.segments.sizes, bags)
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """Return the logits of rows under every model, (n_rows, n_models, 1)."""
+        parts = []
+        for part in rows.split(BLOCK_ROWS):
+            said = self.encoder.answers(part)
+            shares = said.view(len(part), self.n_copies, self.n_trees, 2).mean(2)
+            log_p = log_of_shares(shares)
+            parts.append(log_p[..., :1] - log_p[..., 1:])
+        return torch.cat(parts).repeat(1, len(self.settings), 1)
+
+    @staticmethod
+    def averaged(logits: Tensor) -> Tensor:
+        """Return the logits of all copies together, (n_rows, 1, 1)."""
+        return logits.sigmoid().mean(1, keepdim=True).logit()
+
+    @cached_property
+    def trained_logits(self) -> tuple[Tensor, BagProblem]:
+        """Logits of the instances that trees were drawn from, and their bags."""
+        rows, segments = self._kept
+        problem = BagProblem(segments, self.problem.labels, self.problem.has_negative)
+        return self.logits(rows), problem
+
+    def model(self, number: int) -> MatchingModel:
+        """Return trees of all copies as others read them, free target last."""
+        del number  # members are alike
+        taken = torch.arange(self.n_trees) < -(-N_TREES // self.n_copies)
+        return forest_model(self.encoder.some(taken.repeat(self.n_copies).nonzero().flatten()))
+
+    def _origins(self) -> Iterator[Tensor]:
+        """Yield what tells this training from others of the same fit."""
+        yield from (self.problem.segments.sizes, torch.from_numpy(self.problem.labels))
+        yield from (self.bag_weights, self.generator.get_state())
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what was grown."""
+        arrays = {name: tensor.numpy() for name, tensor in self.encoder.state_dict().items()}
+        return {"trees": self.encoder.sizes()}, arrays
+
+    def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become what was packed."""
+        encoder = TreesEncoder.of_sizes(content["trees"], self.encoder.n_features, 2)
+        found = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        encoder.load_state_dict(found)
+        self.encoder = encoder
+
+
+def forest_model(encoder: TreesEncoder) -> MatchingModel:
+    """Return a model whose f gives the logits themselves: g is one unit vector per target."""
+    table = EmbeddingEncoder(2, 2, generator=torch.Generator())
+    if not table.weight.is_meta:  # nothing to fill, and trying would load torch's compiler
+        with torch.no_grad():
+            table.weight.copy_(torch.eye(2))
+    return MatchingModel(encoder, table, n_targets=2).eval()
