@@ -131,6 +131,16 @@ class ForestBatch:
 
     def logits(self, rows: Tensor) -> Tensor:
         """Return the logits of rows under every model, (n_rows, n_models, 1)."""
+        if rows is self._kept[0]:
+            return self._logits_of_kept
+        return self._logits(rows)
+
+    @cached_property
+    def _logits_of_kept(self) -> Tensor:
+        """Asked for twice: by bags that are held out, and by those that averaging is judged by."""
+        return self._logits(self._kept[0])
+
+    def _logits(self, rows: Tensor) -> Tensor:
         parts = []
         for part in rows.split(BLOCK_ROWS):
             said = self.encoder.answers(part)
