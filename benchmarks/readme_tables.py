@@ -186,6 +186,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "keel_rest": later_table,
     "keel_rest_after": later_table,
     "odd_logs": later_table,
+    "mixed_sets": later_table,
+    "mixed_sets_before": later_table,
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
