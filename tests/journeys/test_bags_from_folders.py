@@ -337,3 +337,9 @@ def test_a_table_per_bag_is_not_filled(command, tmp_path):
     data, words = write_folder(tmp_path, "csv")
     said = command("fit", data, *words, "--fill", "median", "-o", "model", code=2).err
     assert "has a table per bag, whose gaps --fill does not fill" in said
+
+
+def test_a_folder_of_archives_without_labels_is_told_of_them(command, tmp_path):
+    data, _ = write_folder(tmp_path, "npz")
+    said = command("fit", data, "-o", "model", code=2).err
+    assert "bags says no labels; give a table" in said

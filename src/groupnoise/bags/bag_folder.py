@@ -64,13 +64,6 @@ def holds_bag_files(source: Any, labels: Any = None) -> bool:
     return any(file.suffix.lower() != ".npz" for file in arrays) or len(arrays) > 1
 
 
-def looks_like_bags(path: Path) -> bool:
-    """Tell whether a folder or file is of bags and of nothing else: archives may be anything."""
-    files = _files_below(path, None)[0] if path.is_dir() and labels_in(path) is None else []
-    is_open = bool(files) and all(file.suffix.lower() in (".npz", *TABLES) for file in files)
-    return not is_open and holds_bag_files(path)
-
-
 def read_bag_folder(
     source: str | Path,
     *,

@@ -112,13 +112,13 @@ def find_data(
 
 def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
     """Return what a file holds, with the columns its cells told, and say so on the error stream."""
-    from groupnoise.bags.bag_folder import looks_like_bags
+    from groupnoise.bags.bag_folder import holds_bag_files
     from groupnoise.io.setting import find_setting
     from groupnoise.io.setting_guess import guess_setting
 
     if "labels" in options.columns:
         return find_setting("mil"), options
-    if looks_like_bags(Path(name)):
+    if holds_bag_files(name):
         say_aside("read as bags (--setting mil), by its files of one bag each")
         return find_setting("mil"), options
     guess = guess_setting(name, given=options.columns, **options.form)
