@@ -250,7 +250,12 @@ class BagSearch:
         waiting = [option for option in options if option.name not in fitted]
         bags, labels = self._taught or (self.all_bags, self.all_labels)
         settings = [self.settings_for_all(option) for option in waiting]
-        trained = train_on_all(settings, bags, labels, self.has_negative, self.seed).members
+        said = [self._found.get((option.name, self.n_folds)) for option in waiting]
+        # Held-out bags calibrate the quantifier that they chose, and no other.
+        answers = [None if found is None else found.answer for found in said]
+        trained = train_on_all(
+            *(settings, bags, labels, self.has_negative, self.seed), answers=answers
+        ).members
         fitted.update({each.name: one for each, one in zip(waiting, trained, strict=True)})
         return [fitted[option.name] for option in options]
 
@@ -303,6 +308,7 @@ def train_on_all(
     seed: int,
     held: IntArray | None = None,
     *,
+    answers: Sequence[str | None] | None = None,
     shares_background: bool = False,
 ) -> TrainedOnAll:
     """Train members on all bags, in memory or from disk, and ask them of held-out ones.
@@ -313,8 +319,9 @@ def train_on_all(
     `settings`: of the members, as all bags are trained on. `labels` (n_bags, n_named): the labels
     that bags are asked for. `has_negative`: whether another class is negative. `seed`: decides the
     initial weights and the bags of each step. `held`: bags that the first copy of each member does
-    not see, by default none; the others see all. `shares_background`: whether bags have one label
-    each and instances of none are found in all.
+    not see, by default none; the others see all. `answers`: quantifiers by which members answer of
+    bags where none are held out, by default their own. `shares_background`: whether bags have one
+    label each and instances of none are found in all.
     """
     held = np.zeros(0, dtype=np.int64) if held is None else held
     judge = None
@@ -336,7 +343,8 @@ def train_on_all(
         if judge is not None:
             found.update(zip(numbers, _asked(batch, bags.sizes, held, judge), strict=True))
         for place, one in enumerate(numbers):
-            answer = found[one].answer if one in found else None
+            answer = answers[one] if answers is not None else None
+            answer = found[one].answer if one in found else answer
             members[one] = fitted_member(batch, place, scaler, answer)
     in_order = range(len(settings))
     return TrainedOnAll(

@@ -241,3 +241,17 @@ def test_some_trees_of_a_forest_answer_as_they_did():
         assert torch.equal(part.answers(inputs), encoder.answers(inputs)[:, numbers])
     assert part.sizes()["n_trees"] == 3
     assert part.sizes()["n_leaves"] < encoder.sizes()["n_leaves"]
+
+
+def test_trees_grown_again_answer_of_bags_by_the_quantifier_that_held_out_bags_chose():
+    generator = np.random.default_rng(3)
+    y = np.arange(40) % 2
+    bags = [generator.normal(size=(8, 3)) + 3.0 * y[bag] * np.eye(8, 1) for bag in range(40)]
+    truth = [None] * 320
+    truth[8] = 1  # known instances: members are trained again, on bags that they teach too
+    given = [(1.0, {"likelihood": "inherited", "encoder": "trees"})]
+    model = MaxMatchingMILClassifier(ensemble=given, random_state=0).fit(bags, y, truth=truth)
+    (member,) = model.ensemble_.members
+    assert member.answer is not None
+    assert 0.3 < model.bag_proba(bags)[:, 1].mean() < 0.7  # calibrated for another, all were sure
+    assert (model.predict_bags(bags) == y).mean() > 0.8
