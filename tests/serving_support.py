@@ -175,7 +175,8 @@ def running_service(folder: Path, artifact: Path, **changes: Any) -> Iterator[Se
     finally:
         answer.close()
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
+                process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
 
 
