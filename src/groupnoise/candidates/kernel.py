@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 from sklearn.metrics.pairwise import euclidean_distances
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from groupnoise.candidates.baselines.kernels import sharpened
@@ -21,6 +22,9 @@ MAX_EXACT = 4_000
 """Up to this many rows every row is a landmark; the solution is that of the whole kernel."""
 N_LANDMARKS = 1_500
 """Landmarks of larger data, drawn among the rows."""
+MAX_ROWS_OF_THREAD = 1_500
+"""Rows up to which one thread solves: two spend the time waiting for each other, and where a core
+has other work ten times as much."""
 SHARPNESS = 0.3
 MAX_TURNS = 30
 TOLERANCE = 1e-3
@@ -150,18 +154,20 @@ def _alternate(
     ridge: float,
 ) -> tuple[FloatArray, list[float]]:
     """Return the weights of the landmarks and the error of each turn."""
-    solve = _solver(kernel, between, counts, ridge)
-    responsibility = trust / trust.sum(axis=1, keepdims=True)
-    errors: list[float] = []
-    for _ in range(MAX_TURNS):
-        outputs = kernel @ solve(responsibility)
-        errors.append(float(np.average(((outputs - responsibility) ** 2).sum(axis=1))))
-        before = responsibility
-        responsibility = sharpened(outputs, candidates, SHARPNESS) * trust
-        responsibility /= responsibility.sum(axis=1, keepdims=True)
-        if np.abs(responsibility - before).max() < TOLERANCE:
-            break
-    return solve(responsibility), errors
+    n_threads = 1 if len(kernel) <= MAX_ROWS_OF_THREAD else None
+    with threadpool_limits(n_threads, user_api="blas"):
+        solve = _solver(kernel, between, counts, ridge)
+        responsibility = trust / trust.sum(axis=1, keepdims=True)
+        errors: list[float] = []
+        for _ in range(MAX_TURNS):
+            outputs = kernel @ solve(responsibility)
+            errors.append(float(np.average(((outputs - responsibility) ** 2).sum(axis=1))))
+            before = responsibility
+            responsibility = sharpened(outputs, candidates, SHARPNESS) * trust
+            responsibility /= responsibility.sum(axis=1, keepdims=True)
+            if np.abs(responsibility - before).max() < TOLERANCE:
+                break
+        return solve(responsibility), errors
 
 
 def _solver(

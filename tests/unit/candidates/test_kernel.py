@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_wine
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
@@ -119,3 +120,20 @@ def test_a_search_with_a_word_about_the_objective_offers_no_kernel():
     assert not any("kernel" in trial.option for trial in model.decisions_.trials)
     only = MaxMatchingPartialLabelClassifier(encoder="kernel", random_state=0).fit(rows, candidates)
     assert all("kernel" in trial.option for trial in only.decisions_.trials)
+
+
+def test_few_rows_are_solved_by_one_thread_whatever_others_use(monkeypatch):
+    seen = []
+    solver = kernel._solver
+
+    def watched(*arguments):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return solver(*arguments)
+
+    monkeypatch.setattr(kernel, "_solver", watched)
+    rows, candidates, _ = wine()
+    with threadpool_limits(2, user_api="blas"):
+        fitted(rows, candidates)
+        assert set(seen) == {1}
+        after = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+        assert after == {2}
