@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from _record import write_result
 
+from groupnoise.io.array_files import ArrayWriter, write_array
 from groupnoise.io.data_folder import new_data_folder, write_manifest
-from groupnoise.io.growing_arrays import ArrayWriter, write_array
 
 SIZES: dict[str, dict[str, Any]] = {
     "small": {

@@ -16,8 +16,7 @@ from groupnoise import (
     load_model,
 )
 from groupnoise.core import Max, Tempered, TopK
-from groupnoise.core.similarity import Dot
-from groupnoise.core.weighting import ContrastiveWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot
 from groupnoise.exceptions import ModelFileError, ParameterError, TrainingError
 
 

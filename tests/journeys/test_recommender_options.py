@@ -14,7 +14,7 @@ from click_journeys import asked_histories, read_answers, serving, shop_historie
 from groupnoise import Groups, MaxMatchingRecommender, load_model
 from groupnoise.clicks import rank_targets
 from groupnoise.clicks.baselines import CooccurrenceRecommender, ItemCFRecommender
-from groupnoise.core.similarity import Dot
+from groupnoise.core.weighting import Dot
 from groupnoise.exceptions import ParameterError
 from groupnoise.recall import RecallOptions, open_artifact
 

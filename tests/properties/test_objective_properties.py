@@ -25,8 +25,7 @@ from groupnoise.core.batching import GroupBatch
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
 from groupnoise.core.objective import GroupObjective, make_selection
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.similarity import Dot, NegativeKL
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
 
 N_TARGETS = 4
 selections = st.sampled_from(["max", "marginal", "tempered", "top_k", "all"])

@@ -18,9 +18,9 @@ from groupnoise.bags.held_out import (
     pooled_log_odds,
 )
 from groupnoise.bags.members import STATISTICS
+from groupnoise.bags.other_members import MAX_SUPPORT
 from groupnoise.bags.out_of_fold import BagSearch, draw_held_out_bags, train_on_all
 from groupnoise.bags.searching import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
-from groupnoise.bags.statistics import MAX_SUPPORT
 from groupnoise.core.arrays import IntArray
 from groupnoise.decisions.portfolio import Option
 

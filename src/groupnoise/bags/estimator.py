@@ -37,7 +37,7 @@ from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import GroupObjective, Marginal, Selection
 from groupnoise.core.scaling import SCALINGS, Scaler, remember_columns, tables_of_bags
-from groupnoise.core.similarity import Similarity
+from groupnoise.core.weighting import Similarity
 from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError

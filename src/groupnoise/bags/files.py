@@ -19,6 +19,7 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
+from groupnoise.io.array_files import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.cells import number_ids, read_id_cells
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
@@ -26,7 +27,6 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import Fill, features_of_table, fill_of
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupnoise.bags.forest import ForestBatch, forest_model
 from groupnoise.bags.member_training import MemberBatch, build_member
 from groupnoise.bags.members import (
     FORESTS,
@@ -21,7 +20,7 @@ from groupnoise.bags.members import (
     bag_presence,
     problem_of,
 )
-from groupnoise.bags.statistics import StatisticsModel
+from groupnoise.bags.other_members import ForestBatch, StatisticsModel, forest_model
 from groupnoise.bags.witness_rate import with_background
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups

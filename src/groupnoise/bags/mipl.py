@@ -33,7 +33,7 @@ from groupnoise.core.scaling import (
     restore_columns,
     tables_of_bags,
 )
-from groupnoise.core.similarity import Similarity
+from groupnoise.core.weighting import Similarity
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.model_files import pack_labels, unpack_labels

@@ -19,7 +19,6 @@ from groupnoise.bags.fitted_members import (
     fitted_member,
     train_batch,
 )
-from groupnoise.bags.forest import ForestBatch
 from groupnoise.bags.held_out import HeldOutAnswers, HeldOutBags, draw_folds
 from groupnoise.bags.member_training import MemberBatch
 from groupnoise.bags.members import (
@@ -29,7 +28,7 @@ from groupnoise.bags.members import (
     possible_answers,
     problem_of,
 )
-from groupnoise.bags.statistics import MAX_SUPPORT, StatisticsKernel
+from groupnoise.bags.other_members import MAX_SUPPORT, ForestBatch, StatisticsKernel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import parts_of_batch
 from groupnoise.core.groups import Groups

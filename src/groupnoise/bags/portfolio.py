@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.members import FORESTS, STATISTICS, BagProblem, MemberSettings
-from groupnoise.bags.statistics import RIDGES, WIDTHS
+from groupnoise.bags.other_members import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import LANDMARKS, PIECES, PieceMap

@@ -11,9 +11,9 @@ import numpy as np
 
 from groupnoise.bags.held_out import pooled_log_odds
 from groupnoise.bags.members import FORESTS, STATISTICS
+from groupnoise.bags.other_members import MAX_SUPPORT
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import family, refined, statistics_options
-from groupnoise.bags.statistics import MAX_SUPPORT
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.decisions.halving import passed_over, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch

@@ -13,6 +13,13 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.answer_files import ANSWER, is_resolved
+from groupnoise.io.array_files import (
+    NamedArrays,
+    check_array_rows,
+    class_index,
+    read_input,
+    turn_rows_first,
+)
 from groupnoise.io.cells import and_more
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
@@ -27,13 +34,6 @@ from groupnoise.io.label_spellings import (
     split_names,
 )
 from groupnoise.io.memberships import read_memberships, read_truth, read_weights
-from groupnoise.io.named_arrays import (
-    NamedArrays,
-    check_array_rows,
-    class_index,
-    read_input,
-    turn_rows_first,
-)
 from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.answers import EVALUATION_BATCH, PAPER, CandidateAnswers
-from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel
-from groupnoise.candidates.trees import grow_trees
+from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel, grow_trees
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
+from groupnoise.cli.demo import (
+    DEFAULT_SEEDS,
+    MEASURES,
+    QUICK_SEEDS,
+    Request,
+    parse_seeds,
+    run_and_report,
+    run_measure,
+)
 from groupnoise.cli.options import Jobs, argument, option, progress_bars, say_aside, takes
-from groupnoise.cli.reproduce_measures import MEASURES, Request, run_and_report as run_measure
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, ParameterError
 

@@ -33,7 +33,7 @@ class Found:
 
     def table(self) -> Table:
         """Return the rows of the file itself, with all its columns."""
-        from groupnoise.io.named_arrays import ARRAY_FORMATS
+        from groupnoise.io.array_files import ARRAY_FORMATS
         from groupnoise.io.sources import find_source
         from groupnoise.io.tables import read_table
 

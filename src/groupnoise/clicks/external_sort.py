@@ -21,11 +21,11 @@ from groupnoise.clicks.log import ClickRows, click_rows
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
+from groupnoise.io.array_files import ArrayEntry, ArrayWriter, write_array
 from groupnoise.io.cells import holds_dates, ids_as_array, number_cells, order_of_dates
 from groupnoise.io.columns import ClickColumns, check_column, find_click_columns
 from groupnoise.io.data_folder import item_dtype
 from groupnoise.io.files import write_json
-from groupnoise.io.growing_arrays import ArrayEntry, ArrayWriter, write_array
 from groupnoise.io.sources import Report, Source
 
 T = TypeVar("T")

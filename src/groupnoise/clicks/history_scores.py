@@ -28,8 +28,13 @@ from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, ObjectScores
-from groupnoise.core.similarity import Dot, NegativeKL
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.core.weighting import (
+    ContrastiveWeighting,
+    Dot,
+    NegativeKL,
+    SigmoidWeighting,
+    Weighting,
+)
 
 READ_AT_ONCE = 1024
 """Histories whose clicks are left out of an encoder's reading together."""

@@ -1,4 +1,4 @@
-"""Titles and categories of items, from a table of them or from any file that names items."""
+"""Titles, categories and features of items, from a table or from any file that names items."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import read_history_text
+from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.clicks.oddities import about_lost_zeros
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
+from groupnoise.io.array_files import NamedArrays, read_input
 from groupnoise.io.cells import check_no_empty_cells
 from groupnoise.io.column_names import is_id, plain_name
 from groupnoise.io.columns import check_column, pick_column
-from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, find_source
 from groupnoise.io.tables import Table
 
@@ -276,3 +278,47 @@ def _categories(cell: Any) -> list[str]:
     elif not hasattr(parts, "__iter__"):
         parts = [parts]
     return [name for name in (str(part).strip() for part in parts if part is not None) if name]
+
+
+def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
+    """Return features of items as a table."""
+    if isinstance(source, ItemRows):
+        return source
+    if not isinstance(source, np.ndarray):
+        return read_item_rows(source, item_ids)
+    if source.ndim != 2 or len(source) != len(item_ids):
+        raise DataError(
+            f"item_features must have one row for each of the {len(item_ids)} items; got shape "
+            f"{source.shape}. Give a frame with a column of item ids to describe others."
+        )
+    table = pl.DataFrame({"features": source.astype(np.float64)})
+    return ItemRows([str(each) for each in item_ids.tolist()], table, "item_features")
+
+
+def catalogue_with(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
+    """Return a catalogue that also has the described items which it did not know, at its end.
+
+    Raises DataError if no described item is in the log, or an id is not of the kind that the log
+    has.
+    """
+    known = {str(each) for each in catalogue.ids.tolist()}
+    new = [each for each in rows.ids if each not in known]
+    if len(new) == len(rows.ids):
+        raise DataError(
+            f"none of the {len(new)} items of {rows.origin} is in the log, such as {new[0]!r}; "
+            "give ids as the log has them."
+        )
+    if catalogue.ids.dtype.kind != "i":
+        return Catalogue([*catalogue.ids.tolist(), *new])
+    for each in new:
+        if not each.removeprefix("-").isdecimal():
+            raise DataError(
+                f"{rows.origin}: item {each!r} is no whole number, as ids of the log are."
+            )
+    return Catalogue([*catalogue.ids.tolist(), *map(int, new)])
+
+
+def positions_of(catalogue: Catalogue, rows: ItemRows) -> IntArray:
+    """Return where described items stand in a catalogue, -1 where they are new."""
+    place = {str(each): number for number, each in enumerate(catalogue.ids.tolist())}
+    return np.array([place.get(each, -1) for each in rows.ids], dtype=np.int64)

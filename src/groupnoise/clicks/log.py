@@ -24,6 +24,7 @@ from groupnoise.core.arrays import IntArray, offsets_of
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
+from groupnoise.io.array_files import NamedArrays, read_input
 from groupnoise.io.cells import (
     check_no_empty_cells,
     number_ids,
@@ -35,7 +36,6 @@ from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.decimals import columns_of_words
-from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, Source, say_nothing
 from groupnoise.io.tables import Table, read_table
 

@@ -10,6 +10,7 @@ begins at the mean of the items that it was clicked with.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
+from groupnoise.clicks.catalogue import Catalogue
+from groupnoise.clicks.evidence import Evidence, EvidenceModel, HeldOut, evidence_gains, joined
 from groupnoise.clicks.evidence_options import (
     ENCODER_DROPOUT,
     SPECTRAL_RATE,
@@ -31,16 +33,24 @@ from groupnoise.clicks.evidence_options import (
 )
 from groupnoise.clicks.evidence_steps import EvidencePlan
 from groupnoise.clicks.evidence_training import train_evidence
-from groupnoise.clicks.linear_evidence import added_evidence, linear_length, linear_ranks
+from groupnoise.clicks.item_features import Ask, FeatureMap, Stand, borrowed, learn_feature_map
+from groupnoise.clicks.item_table import ItemRows, positions_of
+from groupnoise.clicks.linear_evidence import MIN_LEAD, added_evidence, linear_length, linear_ranks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import clicked_together, spectral_start
 from groupnoise.clicks.windows import sliding_windows
-from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
+from groupnoise.core.arrays import (
+    FloatArray,
+    ProgressCallback,
+    count_ids,
+    torch_generator,
+)
 from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
+from groupnoise.core.words import counted
 from groupnoise.training.state import Moments
 
 NEIGHBOUR_SMOOTHING = 1.0
@@ -270,3 +280,93 @@ def among_neighbours(
     return ItemVectors(
         with_new(vectors.query), with_new(vectors.target), np.concatenate([vectors.bias, bias])
     )
+
+
+STRENGTHS = (0.5, 1.0, 2.0, 5.0)
+"""Clicks that features may count for beside an item's own."""
+
+
+def chosen_strength(
+    catalogue: Catalogue,
+    rows: ItemRows,
+    trial: Evidence,
+    held: HeldOut,
+    generator: np.random.Generator,
+) -> float:
+    """Return for how many clicks features are to count, by held-out clicks.
+
+    0 where borrowing is not ahead beyond chance: then no item that was clicked is moved. `trial`:
+    learned without the held-out clicks.
+    """
+    clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
+    positions = positions_of(catalogue, rows)
+    known = np.flatnonzero(positions >= 0)
+    positions = positions[known]
+    table = rows.columns[known.tolist()]
+    own = ItemVectors(trial.objects[positions], trial.targets[positions], trial.bias[positions])
+    told = learn_feature_map(table, own, clicks[positions], generator).vectors(table)
+
+    def gains_with(strength: float) -> FloatArray:
+        mixed = borrowed(own, told, clicks[positions], strength)
+        parts = [part.copy() for part in (trial.objects, trial.targets, trial.bias)]
+        for part, moved in zip(parts, mixed, strict=True):
+            part[positions] = moved
+        objects, targets, bias = parts
+        evidence = replace(trial, objects=objects, targets=targets, bias=bias)
+        return evidence_gains(evidence, held.asked)
+
+    plain = gains_with(0.0)
+    tried = {strength: gains_with(strength) for strength in STRENGTHS}
+    best = max(tried, key=lambda strength: float(tried[strength].mean()))
+    lead = tried[best] - plain
+    is_ahead = lead.mean() > MIN_LEAD * lead.std() / np.sqrt(len(lead))
+    return best if is_ahead else 0.0
+
+
+def placed_by_features(
+    catalogue: Catalogue,
+    rows: ItemRows,
+    vectors: ItemVectors,
+    clicks: FloatArray,
+    generator: np.random.Generator,
+    *,
+    strength: float = 0.0,
+    ask: Ask | None = None,
+    stand: Stand | None = None,
+) -> tuple[FeatureMap, ItemVectors]:
+    """Learn a map from features to vectors, and place by it what has few clicks or none.
+
+    Returns `features`; `vectors`: of all items.
+    `catalogue`: all items; those beyond the trained vectors are new.
+    `strength`: clicks that features count for beside an item's own.
+    `ask`: maps positions of held-out items to what came before clicks on them.
+    `stand`: judges how far back items without a click are to stand.
+    """
+    positions = positions_of(catalogue, rows)
+    n_new = len(catalogue) - len(vectors.bias)
+    everything = ItemVectors(
+        *(np.concatenate([part, np.zeros((n_new, *part.shape[1:]), "f4")]) for part in vectors)
+    )
+    n_missing = int((clicks > 0).sum() - (clicks[positions] > 0).sum())
+    if n_missing:
+        warnings.warn(
+            f"{counted(n_missing, 'clicked items')} {'has' if n_missing == 1 else 'have'} no row "
+            f"in "
+            f"{rows.origin}; they keep what their clicks say.",
+            UserWarning,
+            stacklevel=3,
+        )
+    own = ItemVectors(*(part[positions] for part in everything))
+    features = learn_feature_map(
+        rows.columns, own, clicks[positions], generator, positions=positions, ask=ask, stand=stand
+    )
+    described = features.vectors(rows.columns)
+    new = np.flatnonzero(clicks[positions] == 0)
+    if len(new):  # a clicked item would be most like itself
+        placed = features.vectors(rows.columns[new.tolist()], everything)
+        for part, moved in zip(described, placed, strict=True):
+            part[new] = moved
+    mixed = borrowed(own, described, clicks[positions], strength)
+    for part, moved in zip(everything, mixed, strict=True):
+        part[positions] = moved
+    return features, everything

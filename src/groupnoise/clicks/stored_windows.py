@@ -17,6 +17,7 @@ from groupnoise.core.arrays import IntArray, ProgressCallback, blocks
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
+from groupnoise.io.array_files import ArrayWriter
 from groupnoise.io.data_folder import (
     made_from,
     new_data_folder,
@@ -26,7 +27,6 @@ from groupnoise.io.data_folder import (
     write_manifest,
 )
 from groupnoise.io.datasets import Windows
-from groupnoise.io.growing_arrays import ArrayWriter
 
 OBJECTS_AT_ONCE = 250_000
 """Clicks of windows cut at a time; about 100 bytes of memory each."""

@@ -27,6 +27,7 @@ from groupnoise.clicks.log import is_log_of_rows, read_clicks
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.exceptions import DataError
+from groupnoise.io.array_files import ArrayEntry
 from groupnoise.io.data_folder import (
     make_once,
     new_data_folder,
@@ -35,7 +36,6 @@ from groupnoise.io.data_folder import (
     write_manifest,
 )
 from groupnoise.io.datasets import ClickDataset
-from groupnoise.io.growing_arrays import ArrayEntry
 from groupnoise.io.sources import Guesses, Report, find_source, say_nothing
 
 

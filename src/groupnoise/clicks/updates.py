@@ -12,18 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.clicks.automatic import Decided
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories, click_log
-from groupnoise.clicks.described_items import (
-    catalogue_with,
-    chosen_strength,
-    placed_by_features,
-    read_item_features,
-)
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import member_encoders
 from groupnoise.clicks.item_columns import Standing
-from groupnoise.clicks.item_table import ItemRows
+from groupnoise.clicks.item_table import ItemRows, catalogue_with, read_item_features
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
-from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
+from groupnoise.clicks.resumed_evidence import (
+    CAREFUL_RATE,
+    among_neighbours,
+    chosen_strength,
+    placed_by_features,
+    updated,
+)
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.clicks.windows import large_enough, sliding_windows
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids

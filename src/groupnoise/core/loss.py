@@ -27,8 +27,7 @@ from groupnoise.core.quantifier import (
     log_set_likelihood,
     presence,
 )
-from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
+from groupnoise.core.weighting import Similarity, Weighting
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError, ParameterError
 

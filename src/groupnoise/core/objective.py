@@ -19,8 +19,16 @@ from torch import Tensor
 from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.pair_matching import Matching, log_allowed_mass
-from groupnoise.core.similarity import Dot, NegativeKL, Similarity, masked_logsumexp, masked_softmax
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.core.weighting import (
+    ContrastiveWeighting,
+    Dot,
+    NegativeKL,
+    SigmoidWeighting,
+    Similarity,
+    Weighting,
+    masked_logsumexp,
+    masked_softmax,
+)
 from groupnoise.exceptions import ParameterError
 
 NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {

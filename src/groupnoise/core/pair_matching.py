@@ -26,8 +26,7 @@ from groupnoise.core.batching import (
 from groupnoise.core.candidates import Candidates, CandidateSource
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
+from groupnoise.core.weighting import Similarity, Weighting
 from groupnoise.exceptions import ParameterError
 
 

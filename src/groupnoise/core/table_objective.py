@@ -22,13 +22,11 @@ from groupnoise.core.batching import GroupBatch, fits_products
 from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.chunked_softmax import KEPT_ELEMENTS, shifted_exponentials
 from groupnoise.core.compiled import Kernels
-from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.looked_up_rows import LookedUpRows
+from groupnoise.core.encoders import EmbeddingEncoder, LookedUpRows
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import All, GroupObjective, Marginal, Max, Tempered, TopK
 from groupnoise.core.pair_matching import Matcher, PairMatching
-from groupnoise.core.similarity import Dot
-from groupnoise.core.weighting import SigmoidWeighting
+from groupnoise.core.weighting import Dot, SigmoidWeighting
 
 SELECTIONS = (Max, Marginal, Tempered, TopK, All)
 """Those whose responsibilities are the derivatives of the score of a group."""

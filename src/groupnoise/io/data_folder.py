@@ -19,9 +19,9 @@ from groupnoise.core.arrays import below
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.io.array_files import ArrayEntry, map_array, write_array
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows
 from groupnoise.io.files import DATA, MANIFEST, checked_manifest, why_not_written, write_json
-from groupnoise.io.growing_arrays import ArrayEntry, map_array, write_array
 
 FORMAT_VERSION = 1
 NOTE = "note_"

@@ -10,6 +10,7 @@ import polars as pl
 
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import is_resolved
+from groupnoise.io.array_files import ARRAY_FORMATS, load_arrays
 from groupnoise.io.cell_guess import (
     CellReading,
     CellTable,
@@ -27,7 +28,6 @@ from groupnoise.io.column_names import (
 )
 from groupnoise.io.columns import are_unnamed_clicks, check_no_votes
 from groupnoise.io.delimited import holds_histories, read_separator
-from groupnoise.io.named_arrays import ARRAY_FORMATS, load_arrays
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, read_content
 

@@ -17,8 +17,14 @@ from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.objective import All, Marginal, Max, Selection, Tempered, TopK
 from groupnoise.core.pair_matching import PerObjectWeighting
 from groupnoise.core.prior_weights import ClassWeight
-from groupnoise.core.similarity import Dot, NegativeKL, Similarity
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.core.weighting import (
+    ContrastiveWeighting,
+    Dot,
+    NegativeKL,
+    SigmoidWeighting,
+    Similarity,
+    Weighting,
+)
 from groupnoise.core.words import counted
 from groupnoise.io.model_files import pack_parameters, unpack_parameters
 

@@ -25,9 +25,8 @@ from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, Marginal, Max, Tempered
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
-from groupnoise.core.similarity import Dot
 from groupnoise.core.table_objective import TableObjective
-from groupnoise.core.weighting import SigmoidWeighting
+from groupnoise.core.weighting import Dot, SigmoidWeighting
 from groupnoise.training.optimizer import RowAdam
 
 SELECTIONS = (Max, Marginal, Tempered)

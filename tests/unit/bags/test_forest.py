@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 from groupnoise import MaxMatchingMILClassifier, load_model
 from groupnoise.bags import forest, searching
 from groupnoise.bags.fitted_members import lost_by_averaging, train_batch
-from groupnoise.bags.forest import ForestBatch
 from groupnoise.bags.members import FORESTS, MemberSettings, problem_of
+from groupnoise.bags.other_members import ForestBatch
 from groupnoise.bags.portfolio import bag_options, facts_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler

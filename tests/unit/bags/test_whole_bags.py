@@ -9,10 +9,10 @@ import torch
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.held_out import HeldOutBags
 from groupnoise.bags.members import BagProblem, MemberSettings
+from groupnoise.bags.other_members import StatisticsKernel, bag_statistics
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import statistics_options
 from groupnoise.bags.searching import Weighing, _hopeful
-from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import Segments
 

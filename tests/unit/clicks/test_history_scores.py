@@ -10,8 +10,7 @@ from groupnoise.clicks.history_scores import item_slices, queries_of, score_cata
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core import Max
 from groupnoise.core.objective import GroupObjective
-from groupnoise.core.similarity import Dot
-from groupnoise.core.weighting import SigmoidWeighting
+from groupnoise.core.weighting import Dot, SigmoidWeighting
 
 N_ITEMS = 7
 OBJECTIVE = GroupObjective(Max(), SigmoidWeighting(Dot(0.5)), 0.8, recency=0.3)

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks.catalogue import Catalogue
-from groupnoise.clicks.described_items import chosen_strength
 from groupnoise.clicks.evidence import Evidence, HeldOut
 from groupnoise.clicks.item_columns import Column
 from groupnoise.clicks.item_features import (
@@ -23,6 +22,7 @@ from groupnoise.clicks.item_features import (
 )
 from groupnoise.clicks.item_table import ItemRows
 from groupnoise.clicks.mixture import ItemVectors
+from groupnoise.clicks.resumed_evidence import chosen_strength
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ModelFileError
 

@@ -7,8 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import reference
 from builders import gradients, ragged_tensor, real_rows
 from groupnoise.core import batching as module
-from groupnoise.core.similarity import Dot, NegativeKL
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
 
 SIZES = [3, 1, 5, 2]
 SIMILARITIES = {

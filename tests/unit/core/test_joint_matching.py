@@ -10,8 +10,7 @@ from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, log_joint_probability
-from groupnoise.core.similarity import NegativeKL
-from groupnoise.core.weighting import SigmoidWeighting
+from groupnoise.core.weighting import NegativeKL, SigmoidWeighting
 
 MASK = torch.tensor([[True, True, True], [True, False, False]])
 

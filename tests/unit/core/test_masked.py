@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from groupnoise.core.similarity import masked_logsumexp, masked_softmax
+from groupnoise.core.weighting import masked_logsumexp, masked_softmax
 
 SCORES = torch.tensor([[1.0, 2.0, 3.0], [0.5, 99.0, 99.0], [99.0, 99.0, 99.0]]).double()
 MASK = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])

@@ -9,8 +9,7 @@ from groupnoise.core.objective import (
     make_selection,
     make_weighting,
 )
-from groupnoise.core.similarity import Dot, NegativeKL
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
 from groupnoise.exceptions import ParameterError
 
 

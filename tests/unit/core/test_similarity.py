@@ -5,7 +5,7 @@ import torch
 
 import reference
 from builders import ragged_tensor
-from groupnoise.core.similarity import Dot, NegativeKL
+from groupnoise.core.weighting import Dot, NegativeKL
 
 SCALE = 0.7
 

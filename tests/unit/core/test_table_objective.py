@@ -12,9 +12,8 @@ from groupnoise.core import compiled
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
 from groupnoise.core.objective import GroupObjective, Max
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.table_objective import TableObjective
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
 from unit.core.test_whole_objective import (
     N_IDS,
     N_TARGETS,

@@ -10,8 +10,7 @@ from groupnoise.core import All, Marginal, Max, Tempered, TopK
 from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.similarity import Dot, NegativeKL
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
 
 N_IDS, N_TARGETS, N_NEGATIVES = 6, 5, 3
 SIZES = ([3, 1, 2], [1, 4, 2, 2], [2], [1, 1])

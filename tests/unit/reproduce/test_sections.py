@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from groupnoise.reproduce.recipes import DatasetView, Reading, Recipe, Row
+from groupnoise.reproduce.report.pages import make_sections
 from groupnoise.reproduce.report.reproduction import reproduction_rows
-from groupnoise.reproduce.report.sections import make_sections
 from groupnoise.reproduce.running import Plan, Reproduction
 
 ROWS = {"ours": Row("max-matching", {"learning_rate": [0.1, 0.01]}), "cc": Row("cc")}

@@ -13,8 +13,7 @@ from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, Marginal, Max, Tempered, TopK
 from groupnoise.core.pair_matching import PairMatching, PriorMatching
-from groupnoise.core.similarity import Dot, NegativeKL
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
+from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
 from groupnoise.training.quick_steps import LabelObjective
 
 N_LABELS, N_FEATURES = 7, 5

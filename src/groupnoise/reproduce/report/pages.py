@@ -1,18 +1,31 @@
-"""The pages of the demonstration and of a comparison: their words, and what is drawn."""
+"""What pages show: of the demonstration, of a comparison, of each data set of a reproduction."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from groupnoise.pages import CurveChart, Scale, Tick, curve_chart, render_page, round_values
 from groupnoise.reproduce.comparison import ComparisonOfMethods
 from groupnoise.reproduce.demo import OURS, Demo, Gallery
 from groupnoise.reproduce.provenance import RunFacts
-from groupnoise.reproduce.report import Comparison, ResultTable, compare, result_table
+from groupnoise.reproduce.recipes import DatasetView, Recipe
+from groupnoise.reproduce.report import (
+    Comparison,
+    ResultTable,
+    compare,
+    gap_closed,
+    main_metric,
+    result_table,
+    verdict,
+)
 from groupnoise.reproduce.run import TrialResult
+from groupnoise.reproduce.running import Plan, Reproduction
 
 METHOD_LABELS = {
     "pairwise": "Pairwise",
@@ -157,3 +170,207 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
         height=ROW * len(rows) + 24,
         command=command,
     )
+
+
+@dataclass(frozen=True)
+class TitledChart:
+    """A chart and what it shows."""
+
+    title: str
+    chart: CurveChart
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """What a method cost and which settings validation chose."""
+
+    method: str
+    seconds: float
+    n_fits: int
+    n_epochs: int
+    chosen: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the report shows of one data set."""
+
+    name: str
+    table: ResultTable
+    sentences: list[str]
+    published: dict[str, dict[str, float]]
+    charts: list[TitledChart]
+    facts: list[MethodFacts]
+    other_tables: dict[str, ResultTable] = field(default_factory=dict)
+    """The same figures where settings were chosen by another criterion."""
+    examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """For each method, its answers to the same clicked items."""
+
+
+def make_sections(outcome: Reproduction) -> list[Section]:
+    """Return a section per data set, in the order of the plan."""
+    plan = outcome.plan
+    sections = []
+    for dataset in dict.fromkeys(view.dataset for view in plan.views):
+        views = [view for view in plan.views if view.dataset == dataset]
+        labels = {view.label for view in views}
+        results = [result for result in outcome.results if result.dataset in labels]
+        if len(views) == 1 and views[0].label == dataset:
+            sections.append(_whole_section(plan, dataset, results))
+        else:
+            sections.append(_views_section(plan, dataset, views, results))
+    return sections
+
+
+def not_baselines(recipe: Recipe) -> tuple[str, ...]:
+    """Return the rows that ours is not compared with: upper bounds and further readings."""
+    return (*recipe.upper_bounds, *recipe.readings)
+
+
+def test_to_train(recipe: Recipe) -> float:
+    """Return the size of test parts over training parts; 0 where trials share one split."""
+    fractions = recipe.protocol.get("fractions")
+    return float(fractions[2] / fractions[0]) if fractions else 0.0
+
+
+def under(results: Sequence[TrialResult], criterion: str) -> list[TrialResult]:
+    """Return the results whose settings were chosen by a criterion."""
+    return [result for result in results if result.criterion == criterion]
+
+
+def _whole_section(plan: Plan, dataset: str, results: Sequence[TrialResult]) -> Section:
+    """Return the section of a data set that is taken whole: metrics are the columns."""
+    recipe = plan.recipe
+    first, *others = recipe.criteria
+    main = under(results, first)
+    sentences = [verdict(main, not_baselines(recipe), test_to_train(recipe))]
+    for start, share in gap_closed(main).items():
+        sentences.append(f"ours closes {share:.0%} of the gap from {start} to supervised.")
+    curves: dict[str, list[list[float]]] = {}
+    for result in main:
+        if result.curve and result.method not in recipe.readings:
+            curves.setdefault(result.method, []).append(result.curve)
+    chart = curve_chart(curves)
+    return Section(
+        name=dataset,
+        table=result_table(main, recipe.upper_bounds),
+        sentences=[sentence for sentence in sentences if sentence],
+        published=recipe.published.get(dataset, {}),
+        charts=[] if chart is None else [TitledChart("The validation value while learning", chart)],
+        facts=_facts(recipe, dataset, main),
+        other_tables={
+            criterion: result_table(under(results, criterion), recipe.upper_bounds)
+            for criterion in others
+        },
+        examples={
+            result.method: result.examples
+            for result in main
+            if result.examples and result.seed == plan.seeds[0]
+        },
+    )
+
+
+def _views_section(
+    plan: Plan, dataset: str, views: Sequence[DatasetView], results: Sequence[TrialResult]
+) -> Section:
+    """Return the section of a data set looked at several times: the views are the columns."""
+    recipe = plan.recipe
+    main = under(results, recipe.criteria[0])
+    metric = main_metric(main)
+    as_columns = [
+        replace(r, metrics={r.dataset.removeprefix(f"{dataset} "): r.metrics[metric]}) for r in main
+    ]
+    sentences = []
+    for view in views:
+        here = [result for result in main if result.dataset == view.label]
+        words = verdict(here, not_baselines(recipe), test_to_train(recipe))
+        sentences += [f"{view.label.removeprefix(f'{dataset} ')}: {words}"] if words else []
+    charts = _noise_charts if recipe.noise is not None else _pair_charts
+    return Section(
+        name=dataset,
+        table=result_table(as_columns, recipe.upper_bounds),
+        sentences=sentences,
+        published={},
+        charts=charts(views, main, metric),
+        facts=_facts(recipe, dataset, main),
+    )
+
+
+def _noise_charts(
+    views: Sequence[DatasetView], results: Sequence[TrialResult], metric: str
+) -> list[TitledChart]:
+    """Return accuracy over epsilon, and over tau, where each takes several values."""
+    noise = [view.noise for view in views if view.noise is not None]
+    charts = []
+    for axis, title in ((0, "epsilon"), (1, "tau")):
+        others = Counter(pair[1 - axis] for pair in noise)
+        fixed, n_levels = others.most_common(1)[0]
+        if n_levels < 2:
+            continue
+        along = sorted(
+            (view for view in views if view.noise is not None and view.noise[1 - axis] == fixed),
+            key=lambda view: view.noise[axis] if view.noise is not None else 0,
+        )
+        values = _by_seed(along, results, metric)
+        positions = [view.noise[axis] for view in along if view.noise is not None]
+        chart = curve_chart(values, positions=positions, x_title=title)
+        if chart is not None:
+            held = f"{('tau', 'epsilon')[axis]} = {fixed:g}"
+            charts.append(TitledChart(f"Test {metric} over {title}, {held}", chart))
+    return charts
+
+
+def _by_seed(
+    views: Sequence[DatasetView], results: Sequence[TrialResult], metric: str
+) -> dict[str, list[list[float]]]:
+    """Return for each method and seed the metric along the views."""
+    found = {(r.method, r.seed, r.dataset): r.metrics[metric] for r in results}
+    curves: dict[str, list[list[float]]] = {}
+    for method, seed in dict.fromkeys((result.method, result.seed) for result in results):
+        curves.setdefault(method, []).append([found[method, seed, view.label] for view in views])
+    return curves
+
+
+def _pair_charts(
+    views: Sequence[DatasetView], results: Sequence[TrialResult], metric: str
+) -> list[TitledChart]:
+    """Return the test curves of every pair; a method without epochs has a level line."""
+    charts = []
+    for view in views:
+        here = [result for result in results if result.dataset == view.label]
+        n_epochs = max((len(result.test_curve) for result in here), default=0)
+        curves: dict[str, list[list[float]]] = {}
+        for result in here:
+            level = [result.metrics[metric]] * n_epochs
+            curves.setdefault(result.method, []).append(result.test_curve or level)
+        chart = curve_chart(curves)
+        if chart is not None:
+            charts.append(TitledChart(f"Test {metric} while learning, {view.label}", chart))
+    return charts
+
+
+def _facts(recipe: Recipe, dataset: str, results: Sequence[TrialResult]) -> list[MethodFacts]:
+    facts = []
+    for method in dict.fromkeys(result.method for result in results):
+        own = [result for result in results if result.method == method]
+        facts.append(
+            MethodFacts(
+                method,
+                float(np.mean([result.seconds for result in own])),
+                own[0].n_fits,
+                round(float(np.mean([result.n_epochs for result in own]))),
+                _chosen(recipe, dataset, method, own),
+            )
+        )
+    return facts
+
+
+def _chosen(recipe: Recipe, dataset: str, method: str, results: Sequence[TrialResult]) -> str:
+    """Say how often each value of each grid was chosen."""
+    row = recipe.readings[method].of if method in recipe.readings else method
+    words = []
+    for key, values in recipe.settings(row, dataset).items():
+        if isinstance(values, list) and len(values) > 1:
+            counts = Counter(str(result.chosen_settings.get(key)) for result in results)
+            words.append(f"{key}: " + ", ".join(f"{v} ({n})" for v, n in counts.most_common()))
+    return "; ".join(words)

@@ -22,7 +22,7 @@ from groupnoise.reproduce.report import (
     mean_ranks,
     rank_tests,
 )
-from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under
+from groupnoise.reproduce.report.pages import Section, make_sections, not_baselines, under
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
 
