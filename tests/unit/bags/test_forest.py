@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeRegressor
 
 from groupnoise import MaxMatchingMILClassifier, load_model
-from groupnoise.bags import forest, searching
+from groupnoise.bags import other_members, searching
 from groupnoise.bags.fitted_members import lost_by_averaging, train_batch
 from groupnoise.bags.members import FORESTS, MemberSettings, problem_of
 from groupnoise.bags.other_members import ForestBatch
@@ -28,8 +28,8 @@ FOREST = vars(SETTINGS)
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(forest, "N_TREES", 24)
-    monkeypatch.setattr(forest, "MIN_TREES", 12)
+    monkeypatch.setattr(other_members, "N_TREES", 24)
+    monkeypatch.setattr(other_members, "MIN_TREES", 12)
 
 
 def machines(n_bags: int = 60, seed: int = 0):
@@ -111,7 +111,7 @@ def test_the_model_answers_by_trees_of_all_copies():
 
 def test_long_data_are_thinned_in_memory_and_from_disk(monkeypatch, tmp_path):
     bags, is_positive, _ = machines(30)
-    monkeypatch.setattr(forest, "MAX_KEPT", 120)
+    monkeypatch.setattr(other_members, "MAX_KEPT", 120)
     file = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=bags.objects.shape)
     file[:] = bags.objects
     labels = (is_positive == 1)[:, None]
@@ -163,7 +163,7 @@ def test_trees_that_are_finished_are_not_grown_again(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("grown again")
 
-    monkeypatch.setattr(forest, "grown_tree", fail)
+    monkeypatch.setattr(other_members, "grown_tree", fail)
     resumed = MaxMatchingMILClassifier(encoder="trees", random_state=0).fit(
         bags, is_positive, checkpoint=Checkpoints(tmp_path / "saved", resume=True)
     )
