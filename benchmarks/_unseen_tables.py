@@ -18,17 +18,14 @@ Figures = dict[str, dict[str, float]]
 
 def unseen_table(bags: dict[str, Any]) -> str:
     """One line per figure: the mean rank of ours, of the next method, and where ours is behind."""
-    candidates = json.loads((RESULTS / "unseen_candidates.json").read_text(encoding="utf-8"))
-    clicks = json.loads((RESULTS / "unseen_clicks.json").read_text(encoding="utf-8"))
+    del bags  # one of the files that are read
     lines = [
         "| | sets | methods | mean rank of a plain fit | next | first or level | furthest behind |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name in ("instance AUROC", "bag AUROC", "bag accuracy"):
-        lines.append(_line(f"bags: {name}", _of_bags(bags, name)))
-    lines.append(_line("candidates: accuracy", _of_candidates(candidates)))
-    lines.append(_line("clicks: NDCG@10, whole catalogue", _of_clicks(clicks)))
-    return "\n".join(lines)
+    shown = ("bags: instance AUROC", "bags: bag AUROC", "bags: bag accuracy", CANDIDATES, CLICKS)
+    found = figures_of_recipe()
+    return "\n".join([*lines, *(_line(title, found[title]) for title in shown)])
 
 
 def candidates_table(result: dict[str, Any]) -> str:
@@ -40,10 +37,7 @@ def candidates_table(result: dict[str, Any]) -> str:
     head = ["set (check)", "ours", *methods[1:], "ours on training rows", "seconds of one core"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
 
-    def lead(name: str) -> float:
-        return means[name][OURS] - max(means[name].values())
-
-    for name in sorted(means, key=lead):
+    for name in sorted(means, key=lambda name: min(lead(means[name]), 0.0)):
         best = max(means[name].values())
         cells = [
             f"{'**' * (means[name][each] == best)}{100 * means[name][each]:.1f}"
@@ -57,6 +51,16 @@ def candidates_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+DRAWS = {
+    "first": ["later_sets"],
+    "second": ["last_sets"],
+    "third": ["keel_sets"],
+    "fourth": ["keel_rest"],
+    "fifth": ["mixed_sets", "small_sets", "odd_logs"],
+}
+"""Draws of sets that nobody had used, and the result files in which each was run first."""
+
+
 def later_table(result: dict[str, Any]) -> str:
     """One line per figure of the sets taken later, with all sets where ours is far behind."""
     lines = [
@@ -64,27 +68,67 @@ def later_table(result: dict[str, Any]) -> str:
         "more than two points behind |",
         "|---" * 8 + "|",
     ]
-    titles = {figure: f"bags: {title}" for figure, title in BAG_FIGURES.items()}
-    titles |= {
-        "accuracy": "candidates: accuracy",
-        "full NDCG@10": "clicks: NDCG@10, whole catalogue",
-    }
-    for figure, title in titles.items():
-        cells: dict[str, dict[str, list[float]]] = {}
-        for trial in result["trials"]:
-            if figure in trial["metrics"]:
-                of_set = cells.setdefault(trial["dataset"], {})
-                of_set.setdefault(trial["method"], []).append(trial["metrics"][figure])
-        if not cells:
-            continue
-        figures = {
-            name: {method: float(np.mean(values)) for method, values in methods.items()}
-            for name, methods in cells.items()
-        }
+    for title, figures in figures_of_trials(result["trials"]).items():
         gaps = {name: max(values.values()) - values[OURS] for name, values in figures.items()}
         far = [f"{n} ({gaps[n]:.3f})" for n in sorted(gaps, key=lambda n: -gaps[n])]
         shown = ", ".join(far[: sum(gap > MAX_BEHIND for gap in gaps.values())])
         lines.append(f"{_line(title, figures)} {shown or 'nowhere'} |")
+    return "\n".join(lines)
+
+
+def figures_of_trials(trials: list[dict[str, Any]]) -> dict[str, Figures]:
+    """Return the mean of each method on each set, by the title of each figure that is there."""
+    titles = {figure: f"bags: {title}" for figure, title in BAG_FIGURES.items()}
+    titles |= {"accuracy": CANDIDATES, "full NDCG@10": CLICKS}
+    found: dict[str, Figures] = {}
+    for figure, title in titles.items():
+        cells: dict[str, dict[str, list[float]]] = {}
+        for trial in trials:
+            if figure in trial["metrics"]:
+                of_set = cells.setdefault(trial["dataset"], {})
+                of_set.setdefault(trial["method"], []).append(trial["metrics"][figure])
+        if cells:
+            found[title] = {
+                name: {method: float(np.mean(values)) for method, values in methods.items()}
+                for name, methods in cells.items()
+            }
+    return found
+
+
+def figures_of_draw(names: list[str]) -> dict[str, Figures]:
+    """Return the figures of a draw, whose result files have these names."""
+    found: dict[str, Figures] = {}
+    for name in names:
+        content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        for title, figures in figures_of_trials(content["trials"]).items():
+            found.setdefault(title, {}).update(figures)
+    return found
+
+
+def figures_of_recipe() -> dict[str, Figures]:
+    """Return the figures of the sets that stand in the recipe."""
+    bags, candidates, clicks = (
+        json.loads((RESULTS / f"unseen_{name}.json").read_text(encoding="utf-8"))
+        for name in ("bags", "candidates", "clicks")
+    )
+    found = {f"bags: {title}": _of_bags(bags, name) for name, title in BAG_FIGURES.items()}
+    return {**found, CANDIDATES: _of_candidates(candidates), CLICKS: _of_clicks(clicks)}
+
+
+def draws_table(result: dict[str, Any]) -> str:
+    """One line per figure: the mean rank of ours on the recipe's sets and in every draw."""
+    del result  # one of the files that are read
+    columns = {"the recipe": figures_of_recipe()}
+    columns |= {f"{name} draw": figures_of_draw(files) for name, files in DRAWS.items()}
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for title in columns["the recipe"]:
+        cells = [""] * len(columns)
+        for place, figures in enumerate(columns.values()):
+            if title in figures:
+                rank, others, n_sets = ranked(figures[title])
+                bold = "**" * (rank <= min(others.values()))
+                cells[place] = f"{bold}{rank:.2f}{bold} ({n_sets} sets)"
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -129,28 +173,33 @@ def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any
     }
 
 
+def ranked(figures: Figures) -> tuple[float, dict[str, float], int]:
+    """Return the mean ranks of ours and of the others that ran on every set, and how many sets."""
+    shared = [values for values in figures.values() if OURS in values and len(values) > 1]
+    methods = sorted(set.intersection(*map(set, shared)))
+    ranks = np.mean([rankdata([-values[each] for each in methods]) for values in shared], axis=0)
+    of_method = dict(zip(methods, map(float, ranks), strict=True))
+    return of_method.pop(OURS), of_method, len(shared)
+
+
+def lead(values: dict[str, float]) -> float:
+    """Return by how much ours is ahead of the best other method of a set."""
+    return values[OURS] - max(value for method, value in values.items() if method != OURS)
+
+
 def _line(title: str, figures: Figures) -> str:
     """Rank the methods that were run on every set; compare ours with all that were run on each."""
-    with_ours = {
-        name: values for name, values in figures.items() if OURS in values and len(values) > 1
+    ours, others, n_sets = ranked(figures)
+    runner_up = min(others, key=others.__getitem__)
+    leads = {
+        name: lead(values) for name, values in figures.items() if OURS in values and len(values) > 1
     }
-    methods = sorted(set.intersection(*(set(values) for values in with_ours.values())))
-    ranks = np.mean(
-        [rankdata([-values[each] for each in methods]) for values in with_ours.values()], axis=0
-    )
-    of_method = dict(zip(methods, ranks, strict=True))
-    ours = of_method.pop(OURS)
-    runner_up = min(of_method, key=lambda each: of_method[each])
-    behind = {
-        name: max(value for method, value in values.items() if method != OURS) - values[OURS]
-        for name, values in with_ours.items()
-    }
-    n_first = sum(gap <= 0 for gap in behind.values())
-    worst = max(behind, key=lambda each: behind[each])
-    lost = f"{worst}, {behind[worst]:.3f}" if behind[worst] > 0 else "nowhere"
-    next_one = f"{of_method[runner_up]:.2f} ({runner_up})"
-    won = f"{n_first} of {len(with_ours)}"
-    cells = [title, len(with_ours), len(methods), f"**{ours:.2f}**", next_one, won, lost]
+    n_first = sum(each >= 0 for each in leads.values())
+    worst = min(leads, key=leads.__getitem__)
+    lost = f"{worst}, {-leads[worst]:.3f}" if leads[worst] < 0 else "nowhere"
+    next_one = f"{others[runner_up]:.2f} ({runner_up})"
+    won = f"{n_first} of {n_sets}"
+    cells = [title, n_sets, len(others) + 1, f"**{ours:.2f}**", next_one, won, lost]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
@@ -190,6 +239,7 @@ BAG_FIGURES = {
     "bag accuracy": "bag accuracy",
 }
 MAX_BEHIND = 0.02
+CANDIDATES, CLICKS = "candidates: accuracy", "clicks: NDCG@10, whole catalogue"
 
 
 def behind(rows: list[dict[str, Any]], figure: str) -> dict[str, float]:

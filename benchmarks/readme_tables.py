@@ -62,6 +62,7 @@ from _unseen_tables import (
     bag_tables,
     candidates_table,
     clicks_table,
+    draws_table,
     later_table,
     unseen_table,
 )
@@ -192,6 +193,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
+    "unseen_bags:draws": draws_table,
     "unseen_candidates": candidates_table,
     "unseen_clicks": clicks_table,
 }
