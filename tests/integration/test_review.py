@@ -71,7 +71,8 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         other = client.get("/v1/next", params={"who": "bob"}).json()["next"]
         stolen = {"row": other["row"], "who": "ann", "label": "fruit"}
         assert client.post("/v1/answer", json=stolen).status_code == 409
-        assert client.post("/v1/learn", json={"who": "ann"}).json()["begun"]
+        again = client.get("/v1/progress").json()  # what was learned ended with the process
+        assert again["learning"] or again["learned"] == 1
         # Bounds and foreign pages.
         huge = {**stolen, "who": "bob", "note": "n" * 20_000}
         assert client.post("/v1/answer", json=huge).status_code == 413
@@ -263,3 +264,55 @@ def test_two_tabs_about_bags_go_on_after_a_kill_between_two_answers(browser, tmp
     assert len(answered) == 2
     assert all(line["object"] in ("0", "1", "2") for line in answered)
     assert {line["label"] for line in exported} == {"yes"}
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_what_two_people_answer_is_learned_from_though_the_desk_is_killed_meanwhile(
+    browser, tmp_path
+):
+    """Answered while it learns, killed while it learns, exported, and fitted."""
+    (tmp_path / "rows.csv").write_text("\n".join(BAGS).replace(".png", ""))
+    words = ("--setting", "mil", "--group", "bag", "--label", "label", "--budget", "2s")
+    with desk_at(tmp_path, *words) as (address, process):
+        tabs = [browser.new_context().new_page() for _ in range(2)]
+        for page in tabs:
+            page.goto(address)
+            page.wait_for_selector("#named button")
+        tabs[0].keyboard.press("1")
+        tabs[0].wait_for_selector("#progress:has-text('1 of 5 answered')")
+        tabs[0].keyboard.press("l")
+        tabs[0].wait_for_selector("#progress:has-text('learning')")
+        assert tabs[0].is_disabled("#learn")
+        tabs[0].keyboard.press("1")
+        tabs[0].wait_for_selector("#progress:has-text('2 of 5 answered')")
+        tabs[1].keyboard.press("2")
+        tabs[1].wait_for_selector("#progress:has-text('3 of 5 answered')")
+        assert httpx.get(f"{address}/v1/progress").json()["learning"]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with desk_at(tmp_path, *words, port=address.rsplit(":", 1)[1]):
+            # Nobody asks again: pages that looked on go on doing so.
+            for page in tabs:
+                page.wait_for_selector("#progress:has-text('learned from 3')", timeout=60_000)
+            for page in tabs:  # who had which row went with the process
+                page.reload()
+                page.wait_for_selector("#named button")
+            tabs[0].keyboard.press("1")
+            tabs[0].wait_for_selector("#cells:has-text('with other people')")
+            last = tabs[1].inner_text("#cells")
+            tabs[1].fill("#name", "Eve")
+            with tabs[1].expect_response("**/v1/next*"):
+                tabs[1].keyboard.press("Enter")
+            assert tabs[1].inner_text("#cells") == last
+            tabs[1].keyboard.press("1")
+            tabs[1].wait_for_selector("#progress:has-text('5 of 5 answered')")
+            # Who has nothing before them looks on by themselves.
+            tabs[0].wait_for_selector("#cells:has-text('All rows are answered')")
+            exported = httpx.get(f"{address}/v1/export").text
+    (tmp_path / "labels.csv").write_text(exported)
+    fit = ("fit", "rows.csv", "-o", "model", "--learn-truth", "labels.csv", "--budget", "1s", "-q")
+    command = [sys.executable, "-m", "groupnoise", *fit]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "right labels of 'labels.csv'" in ended.stderr

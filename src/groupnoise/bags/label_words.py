@@ -12,11 +12,13 @@ import polars as pl
 from groupnoise.bags.forms import NOTHING, NOTHING_OF_TWO, negative_column
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.words import counted, quoted
-from groupnoise.io.datasets import BagDataset
+from groupnoise.exceptions import DataError
+from groupnoise.io.answer_files import OF_BAGS
+from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.label_spellings import labels_to_look_at
 from groupnoise.io.memberships import NO_LABEL, read_truth
 from groupnoise.io.sources import Report
-from groupnoise.io.tables import Table
+from groupnoise.io.tables import Table, read_table
 
 ZERO, ONE = {"0", "0.0", "false"}, {"1", "1.0", "true"}
 NEGATIVE_TRUTH = (*NO_LABEL, *NOTHING, *NOTHING_OF_TWO)
@@ -140,6 +142,42 @@ def read_bag_truth(
             )
     n_classes = max(len(class_names), int(truth.max(initial=-1)) + 1)
     return names[:n_classes], truth
+
+
+def with_answers(dataset: BagDataset, path: str) -> BagDataset:
+    """Return bags whose instances have the labels that people said at the desk.
+
+    `path`: an export of `review`. A label that no object carries is taken from its bag; a bag
+    without any other is left out. Lines about other bags, as of those held out, are passed over.
+    """
+    table = read_table(path, words=OF_BAGS)
+    lacking = [name for name in OF_BAGS if name not in table.frame.columns]
+    if lacking:
+        raise DataError(
+            f"{path} is no export of `groupnoise review` about bags: it lacks {quoted(lacking)}. "
+            "To learn from a column of the data, give its name."
+        )
+    bags = dataset.bags
+    ids = range(len(bags)) if dataset.bag_ids is None else dataset.bag_ids.tolist()
+    number = {str(each): place for place, each in enumerate(ids)}
+    truth, labels = np.full(bags.n_objects, -1, dtype=np.int64), dataset.labels.copy()
+    for row, (bag, label, position, who) in enumerate(table.frame.select(OF_BAGS).iter_rows()):
+        if not who or bag not in number:
+            continue
+        at, sizes = number[bag], bags.sizes
+        if label not in dataset.class_names:
+            raise DataError(f"{table.locate(row)}: no bag has the label {label!r}.")
+        if not position:
+            labels[at, dataset.class_names.index(label)] = False
+        elif position.isdecimal() and int(position) < sizes[at]:
+            truth[bags.offsets[at] + int(position)] = dataset.class_names.index(label)
+        else:
+            raise DataError(
+                f"{table.locate(row)}: bag {bag!r} has no object {position!r}; they go from 0 to "
+                f"{sizes[at] - 1}."
+            )
+    teaches = labels.any(axis=1) | ~dataset.labels.any(axis=1)
+    return subset_bags(replace(dataset, labels=labels, instance_labels=truth), teaches)
 
 
 def _carried(truth: IntArray, labels: BoolArray, bag_of_row: IntArray, negative: int) -> bool:

@@ -244,6 +244,8 @@ def _guess_candidates(
             column = "label"
         else:
             report("--candidates label learns from what `resolve` made of them instead")
+            if ANSWER in set(columns) - taken:
+                report(f"--learn-truth {ANSWER} learns from what people answered too")
     if column is None and are_needed:
         check_no_votes(columns, origin)
         column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         show_default="0.1; with --from 0",
     ),
     learn_truth="mil, pll: column of right labels that are known, empty elsewhere; rows or "
-    "instances learn from them. (--truth is a column to evaluate by, never learned from.)",
+    "instances learn from them. mil: or a file that `review` exported. (--truth is a column to evaluate by, never learned from.)",
     protocol="rs: hold out as recommenders are judged, instead of --validation: "
     "leave_one_out, time:0.9, cold_users, ...",
     budget=option("Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
@@ -172,7 +172,8 @@ def fit(
         return
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume, quiet)
-    if learn_truth is not None:
+    is_export = learn_truth is not None and Path(learn_truth).is_file()
+    if learn_truth is not None and not is_export:
         options = _with_truth(options, learn_truth)
     with explaining_lack_of_memory(data, out_of_core):
         task = _prepared(
@@ -188,6 +189,8 @@ def fit(
             seed=seed,
             quiet=quiet,
         )
+        if learn_truth is not None and is_export:
+            task = _with_export(task, learn_truth)
         record = _train(task, output, items, learn_truth, checkpoints, quiet)
     if record is None:
         return
@@ -306,6 +309,25 @@ def _with_truth(options: DataOptions, column: str) -> DataOptions:
             "held out are evaluated by the column that the others learn from."
         )
     return replace(options, columns={**options.columns, "truth": column})
+
+
+def _with_export(task: _Task, path: str) -> _Task:
+    """Return the task with what people answered at the desk about its training bags."""
+    from groupnoise.bags.label_words import with_answers
+
+    if task.found.setting.name != "mil":
+        raise ParameterError(
+            f"--learn-truth takes a file that `review` exported about bags; of "
+            f"{task.found.setting.units}, give the export itself to `fit`, with --learn-truth answer."
+        )
+    taught = with_answers(task.training, path)
+    n_silent = len(task.training.bags) - len(taught.bags)
+    if n_silent and is_first():
+        say_aside(
+            f"left out {counted(n_silent, 'bags')} of which no object carries the label, by "
+            "the answers"
+        )
+    return replace(task, training=taught)
 
 
 def _known_labels(setting: Any, training: Any, column: str | None) -> list[str | None] | None:

@@ -36,6 +36,8 @@ OF_PEOPLE = (ANSWER, "answered_by", "note")
 """The columns that an export of `review` has besides."""
 RENAMED = "input_"
 """Put before a column of the input that is called as one of the answers."""
+OF_BAGS = ("bag", "label", "object", "answered_by")
+"""The columns by which an export of `review` about bags is known: an object per bag and label."""
 TELLING = ("probability", "margin", "agreement", "look")
 """Answers by which a file of `resolve` is known; all of them are numbers."""
 BETWEEN_PARTS, BETWEEN_NAMES, OF_LABEL = "; ", ", ", ": "

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.answer_files import is_resolved
+from groupnoise.io.answer_files import OF_BAGS, is_resolved
 from groupnoise.io.array_files import ARRAY_FORMATS, load_arrays
 from groupnoise.io.cell_guess import (
     CellReading,
@@ -152,6 +152,11 @@ def guess_setting(
     )
     head = table.frame
     columns = head.columns
+    if set(OF_BAGS) <= set(columns):
+        raise DataError(
+            f"{path} is what `review` exported about bags, without what they hold; fit the bags "
+            f"themselves, with --learn-truth {path}."
+        )
     found = settings_of_columns(columns, given)
     if not found and are_unnamed_clicks(head):
         return Guess("rs", "read as clicks (--setting rs), by its columns without names")

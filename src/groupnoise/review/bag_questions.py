@@ -209,8 +209,9 @@ def who_carries(
     sentences: dict[str, None] = {}
     for fold in np.unique(folds):
         training = np.flatnonzero(folds != fold)
-        if not taught.dataset.labels[training].any():
-            raise DataError(f"{dataset.name} has too few labelled bags to hold some out.")
+        if not taught.dataset.labels[np.ix_(training, labels)].any():
+            by = " by the answers" if known else ""
+            raise DataError(f"{dataset.name} has{by} too few labelled bags to hold some out.")
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", UserWarning)
             model = taught.fit(template, training)

@@ -46,7 +46,8 @@ class Desk:
     answers : str or Path
         The file that keeps the answers; those it holds already are taken over.
     relearn : callable, optional
-        Given the answers so far, a label by row, returns what has learned from them.
+        Given the answers so far, a label by row, returns what has learned from them. Where the
+        file holds answers already, it begins at once, in the background.
     clock : callable, default=time.monotonic
         Seconds, for the locks.
     """
@@ -72,6 +73,7 @@ class Desk:
         self._file = AnswerFile(answers, self._questions.about())
         for event in self._file.events:
             self._apply(event)
+        self.learn()  # what an earlier process learned ended with it
 
     def __len__(self) -> int:
         return len(self._questions.order)
@@ -149,6 +151,11 @@ class Desk:
     ) -> None:
         try:
             found = _as_questions(relearn(known))
+            if found.about() != self._file.about:
+                raise DataError(
+                    "the data have changed since the desk was opened; stop it, and start it again "
+                    "with another file for --answers."
+                )
         except Exception as error:  # the desk stays open with what it knew
             self._failure = f"could not learn from the answers: {error}"
             return
@@ -156,13 +163,15 @@ class Desk:
             self._questions = found
             self._learned, self._failure = len(known), ""
 
-    def next_row(self, who: str) -> dict[str, Any] | None:
+    def next_row(self, who: str, was: str | None = None) -> dict[str, Any] | None:
         """Return the next row for a person, which stays theirs for five minutes.
 
         Parameters
         ----------
         who : str
             The person.
+        was : str, optional
+            What they were called before; a row they had under that name is theirs.
 
         Returns
         -------
@@ -175,9 +184,11 @@ class Desk:
             fresh = [row for row in free if row not in self._skipped]
             for row in [*fresh, *(row for row in self._skipped if row in free)]:
                 lock = self._locks.get(row)
-                if lock is None or lock.who == who or lock.until < now:
+                if lock is None or lock.who in (who, was) or lock.until < now:
                     self._locks = {
-                        other: held for other, held in self._locks.items() if held.who != who
+                        other: held
+                        for other, held in self._locks.items()
+                        if held.who not in (who, was)
                     }
                     self._locks[row] = _Lock(who, now + LOCK_SECONDS)
                     return self._questions.describe(row)
@@ -199,7 +210,10 @@ class Desk:
         """
         self._check_row(row)
         if label is not None and not self._questions.allows(row, label):
-            raise DataError(f"{label!r} is none of the answers to row {row}.")
+            raise DataError(
+                f"{label!r} is none of the answers to row {row}; give one that `labels` of the row "
+                "lists, or skip it and leave a note."
+            )
         with self._mutex:
             before = self._given.get(row)
             if before is not None and before["who"] == who and before["label"] == label:

@@ -34,6 +34,7 @@ MAX_NAME = 100
 MAX_NOTE = 2000
 
 Who = Annotated[str, Query(min_length=1, max_length=MAX_NAME)]
+Was = Annotated[str | None, Query(max_length=MAX_NAME)]
 
 
 class Given(BaseModel):
@@ -66,8 +67,8 @@ def review_app(desk: Desk, settings: ServiceSettings) -> ASGIApp:
 
 def _add_routes(app: FastAPI, desk: Desk) -> None:
     @app.get("/v1/next")
-    async def next_row(who: Who) -> Response:
-        row = await asyncio.to_thread(desk.next_row, who)
+    async def next_row(who: Who, was: Was = None) -> Response:
+        row = await asyncio.to_thread(desk.next_row, who, was)
         return JSONResponse({"next": row, "progress": desk.progress()})
 
     @app.post("/v1/answer")
@@ -103,7 +104,7 @@ def _add_routes(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/v1/export")
     async def export() -> Response:
-        text = await asyncio.to_thread(_as_csv, desk.export())
+        text = await asyncio.to_thread(lambda: _as_csv(desk.export()))
         headers = {"Content-Disposition": 'attachment; filename="labels.csv"'}
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -195,7 +195,7 @@ class AnswerFile:
     """
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
-        self.path = Path(path)
+        self.path, self.about = Path(path), dict(about)
         try:
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
@@ -209,7 +209,7 @@ class AnswerFile:
                 "another file with --answers."
             ) from None
         try:
-            self.events = self._read(dict(about))
+            self.events = self._read(self.about)
         except BaseException:
             self.close()
             raise

@@ -11,7 +11,7 @@ import polars as pl
 
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
-from groupnoise.io.answer_files import columns_of_answers
+from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import annotator_columns, match_columns
 from groupnoise.io.label_spellings import as_known, split_names
@@ -253,8 +253,15 @@ def _form_of_votes(
     return None, given if named["annotator"] else None
 
 
-def known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
-    """Return the true labels that a column holds, by row number."""
+def known_rows(voted: VotedRows, truth: str | None, report: Report) -> dict[int, str]:
+    """Return the true labels that a column holds, by row number.
+
+    Without a name, what people answered, in a table that `review` exported.
+    """
+    columns = voted.table.frame.columns
+    is_answered = truth is None and is_resolved(columns) and set(OF_PEOPLE) <= set(columns)
+    if is_answered:
+        truth = ANSWER
     if truth is None:
         return {}
     (name,) = match_columns("truth", [truth], voted.table.frame.columns, voted.table.origin)
@@ -269,6 +276,11 @@ def known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
                 f"{voted.table.locate(row)}: column {name!r} says {label!r}, which nobody voted "
                 "for; name all labels with `labels`."
             )
+    if is_answered and sure:
+        report(
+            f"took what people answered at the desk, {counted(len(sure), 'labels')} of column "
+            f"{name!r}, as true (--truth says otherwise)"
+        )
     return sure
 
 

@@ -220,7 +220,8 @@ def resolve(
         A sentence-transformers model on this disk, by folder or name, that reads the text in
         place of TF-IDF; nothing is downloaded.
     truth : str, optional
-        Column of true labels, empty where nobody knows; they teach who can be trusted.
+        Column of true labels, empty where nobody knows; they teach who can be trusted. By default
+        `answer` of a table that `review` exported.
     known : mapping of int to str, optional
         True labels of further rows, by row number from 0.
     n_folds : int, default=5
@@ -266,7 +267,7 @@ def resolve(
     others = who_is_left_out(voted, _not_features(voted, truth)) if annotators is None else None
     if others is not None:
         notes(others)
-    sure = {**known_rows(voted, truth), **(known or {})}
+    sure = {**known_rows(voted, truth, notes), **(known or {})}
     if hears_slips:
         voted = replace(voted, votes=without_habits(voted.votes, set(sure.values())))
     matrix = row_features(

@@ -7,8 +7,11 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags import load_digit_bags, read_bags
+from groupnoise.bags.label_words import with_answers
 from groupnoise.exceptions import DataError
 from groupnoise.io import BagDataset
+from groupnoise.io.answer_files import write_columns
+from groupnoise.io.setting_guess import guess_setting
 from groupnoise.io.tables import read_table
 from groupnoise.review import Desk
 from groupnoise.review.bag_questions import BagQuestions, BagViews, who_carries
@@ -133,3 +136,37 @@ def test_answers_about_bags_of_several_labels_tell_which_object_has_which():
         for each in (plain, taught)
     ]
     assert of_right[1] > 0.9 > of_right[0]
+
+
+def test_labels_that_no_object_carries_leave_nothing_to_learn_from(mails):
+    dataset, questions, _ = mails
+    known = dict.fromkeys(range(len(questions.order)), "none of them")
+    with pytest.raises(DataError, match="has by the answers too few labelled bags"):
+        who_carries(dataset, known=known, estimator=PLAIN)
+
+
+def test_the_export_teaches_the_bags_it_is_about(mails, tmp_path):
+    dataset, questions, _ = mails
+    desk = Desk(questions, tmp_path / "a.jsonl")
+    desk.answer(0, "ann", "object 1")
+    desk.answer(1, "ann", "none of them")
+    desk.answer(2, "ann", None)
+    columns = desk.export()
+    desk.close()
+    path = tmp_path / "labels.csv"
+    write_columns(path, columns)
+    taught = with_answers(dataset, str(path))
+    ids = dataset.bag_ids.tolist()
+    silent = ids.index(columns["bag"][1])
+    assert taught.bag_ids.tolist() == [*ids[:silent], *ids[silent + 1 :]]
+    (chosen,) = np.flatnonzero(taught.instance_labels >= 0)
+    assert taught.source_rows[chosen] == columns["source_row"][0]
+    with pytest.raises(DataError, match=r"fit the bags themselves, with --learn-truth"):
+        guess_setting(str(path))
+    columns["object"][0] = 4
+    write_columns(path, columns)
+    with pytest.raises(DataError, match="has no object '4'; they go from 0 to 3"):
+        with_answers(dataset, str(path))
+    write_columns(path, {"bag": [1]})
+    with pytest.raises(DataError, match="no export of `groupnoise review` about bags: it lacks"):
+        with_answers(dataset, str(path))

@@ -228,3 +228,42 @@ def test_what_is_proposed_is_a_button_though_nobody_named_it(tmp_path):
     assert {each["label"]: each["named"] for each in opened.show(0)["labels"]}["y"]
     assert {each["label"]: each["named"] for each in opened.show(2)["labels"]}["y"]
     opened.close()
+
+
+def test_a_desk_that_is_opened_again_learns_from_the_answers_it_has(found, tmp_path):
+    first = Desk(found, tmp_path / "l.jsonl", relearn=learned)
+    assert not first.progress()["learning"]  # there is nothing to learn from
+    first.answer(0, "ann", "y")
+    first.close()
+    again = Desk(found, tmp_path / "l.jsonl", relearn=learned)
+    again._learning.join()
+    assert again.progress()["learned"] == 1
+    again.close()
+
+
+def test_data_that_changed_under_the_desk_teach_nothing(found, tmp_path):
+    desk = Desk(
+        found, tmp_path / "c.jsonl", relearn=lambda known: resolve(ROWS[::-1], known=known)
+    )
+    desk.answer(0, "ann", "y")
+    assert desk.learn()
+    desk._learning.join()
+    assert "the data have changed" in desk.progress()["failure"]
+    assert desk.show(0)["cells"]["text"] == "one"
+    desk.close()
+
+
+def test_an_export_that_is_resolved_again_keeps_what_people_answered(found, desk):
+    desk.answer(0, "ann", "y")
+    notes = []
+    again = resolve(pd.DataFrame(desk.export()), report=notes.append)
+    assert again.columns["label"][0] == "y"
+    assert again.columns["probability"][0] == 1.0
+    assert any("what people answered at the desk, 1 label of column" in note for note in notes)
+
+
+def test_a_row_goes_with_the_name_of_its_person(desk):
+    first = desk.next_row("person")["row"]
+    assert desk.next_row("Eve")["row"] != first
+    assert desk.next_row("Ann", "person")["row"] == first
+    assert desk.next_row("person")["row"] != first

@@ -13,6 +13,7 @@ const who = () => (store.getItem("name") || "person") + "-" + drawn.slice(0, 4);
 const nextRow = () => "/v1/next?who=" + encodeURIComponent(who());
 let current = null;
 let busy = false;
+let later = 0;
 
 async function ask(path, body) {
   const headers = {};
@@ -48,14 +49,24 @@ function tell(progress) {
   if (progress.failure) trouble(progress.failure);
   at("learn").disabled = progress.learning || !progress.answered;
   at("bar").value = progress.total ? progress.answered / progress.total : 1;
-  if (progress.learning) setTimeout(watch, RETRY_MS);
+  const waits = !current && progress.answered < progress.total;
+  if (progress.learning || waits) soon();
+}
+
+// One look at a time, however many answers are given meanwhile.
+function soon() {
+  clearTimeout(later);
+  later = setTimeout(watch, RETRY_MS);
 }
 
 async function watch() {
+  if (busy) { soon(); return; }
   try {
-    tell(await (await ask("/v1/progress")).json());
+    // Who has no row looks for one: another person may have left theirs.
+    if (current) tell(await (await ask("/v1/progress")).json());
+    else await refresh(nextRow());
   } catch {
-    setTimeout(watch, RETRY_MS);
+    soon();
   }
 }
 
@@ -187,8 +198,9 @@ at("learn").addEventListener("click", learn);
 at("export").addEventListener("click", save);
 at("name").value = store.getItem("name") || "";
 at("name").addEventListener("change", () => {
+  const was = encodeURIComponent(who());
   store.setItem("name", at("name").value.trim());
-  guarded(() => refresh(nextRow())); // the row goes with the name
+  guarded(() => refresh(nextRow() + "&was=" + was)); // the row goes with the name
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
