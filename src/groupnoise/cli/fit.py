@@ -60,7 +60,8 @@ if TYPE_CHECKING:
         show_default="0.1; with --from 0",
     ),
     learn_truth="mil, pll: column of right labels that are known, empty elsewhere; rows or "
-    "instances learn from them. mil: or a file that `review` exported. (--truth is a column to evaluate by, never learned from.)",
+    "instances learn from them. mil: or a file that `review` exported. (--truth is a column to "
+    "evaluate by, never learned from.)",
     protocol="rs: hold out as recommenders are judged, instead of --validation: "
     "leave_one_out, time:0.9, cold_users, ...",
     budget=option("Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
@@ -317,8 +318,8 @@ def _with_export(task: _Task, path: str) -> _Task:
 
     if task.found.setting.name != "mil":
         raise ParameterError(
-            f"--learn-truth takes a file that `review` exported about bags; of "
-            f"{task.found.setting.units}, give the export itself to `fit`, with --learn-truth answer."
+            "--learn-truth takes a file that `review` exported about bags; of "
+            f"{task.found.setting.units}, fit the export itself, with --learn-truth answer."
         )
     taught = with_answers(task.training, path)
     n_silent = len(task.training.bags) - len(taught.bags)

@@ -242,9 +242,7 @@ def test_a_desk_that_is_opened_again_learns_from_the_answers_it_has(found, tmp_p
 
 
 def test_data_that_changed_under_the_desk_teach_nothing(found, tmp_path):
-    desk = Desk(
-        found, tmp_path / "c.jsonl", relearn=lambda known: resolve(ROWS[::-1], known=known)
-    )
+    desk = Desk(found, tmp_path / "c.jsonl", relearn=lambda known: resolve(ROWS[::-1], known=known))
     desk.answer(0, "ann", "y")
     assert desk.learn()
     desk._learning.join()
