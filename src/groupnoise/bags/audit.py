@@ -19,6 +19,7 @@ from groupnoise.audit.evidence import (
     class_columns,
     object_posterior,
 )
+from groupnoise.bags.label_words import negative_name
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
@@ -348,7 +349,8 @@ def _add_instance_truth(draft: DescriptionDraft, dataset: BagDataset, truth: Int
     has_witness[bag_of_object[is_witness], truth[is_witness]] = True
     lacks_witness = dataset.labels & ~has_witness
     # In sets of two classes negative instances in positive bags are the rule, not an oddity.
-    is_negative = np.array([name == "negative" for name in names])[np.maximum(truth, 0)]
+    negative = negative_name(names, dataset.labels)
+    is_negative = np.array([name == negative for name in names])[np.maximum(truth, 0)]
     draft.facts |= {
         "instances of a class of their bag, share": float(is_witness.mean()),
         "instances of background or unknown class": int((~known).sum()),

@@ -12,7 +12,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
-from groupnoise.bags.label_words import KnownLabels, read_bag_truth, say_of_labels
+from groupnoise.bags.label_table import patients_of_rows
+from groupnoise.bags.label_words import (
+    KnownLabels,
+    as_one_spelling,
+    read_bag_truth,
+    say_of_labels,
+)
 from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
@@ -20,7 +26,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
 from groupnoise.io.array_files import NamedArrays, check_array_rows, class_index, read_input
-from groupnoise.io.cells import number_ids, read_id_cells
+from groupnoise.io.cells import ids_as_array, number_ids, read_id_cells
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
@@ -81,7 +87,8 @@ def read_bags(
         For one file per bag: the table of bag ids and labels, whose columns `group`, `label`,
         `patient` and `split` name. By default `labels.csv` in the folder.
     patient : str, optional
-        The column of `labels` that says whom a bag comes from: no hold-out parts their bags.
+        The column, of `labels` where there is one, that says whom a bag comes from: no hold-out
+        parts their bags, and it is no feature.
     split : str, optional
         The column of `labels` that says train, validation or test.
     name : str, optional
@@ -122,7 +129,7 @@ def read_bags(
             feature_names=feature_names, labels_needed=labels_needed, known=known or KnownLabels(),
             form=table_options, gaps=fill_of(fill, tell),
         )  # fmt: skip
-    _check_no_label_table(source, labels, patient, split)
+    _check_no_label_table(source, labels, split)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
         return load_amil(name=name or Path(source).name, folder=source)
@@ -136,7 +143,7 @@ def read_bags(
         )
     try:
         return _bags_from_table(
-            data, name or data.name, group, label, features, truth, label_separator, tell,
+            data, name or data.name, group, label, features, truth, patient, label_separator, tell,
             feature_names, labels_needed, known or KnownLabels(), fill_of(fill, tell),
         )  # fmt: skip
     except MissingColumnError as error:
@@ -153,8 +160,8 @@ def read_bags(
         ) from None
 
 
-def _check_no_label_table(source: Any, labels: Any, patient: Any, split: Any) -> None:
-    given = {"labels": labels, "patient": patient, "split": split}
+def _check_no_label_table(source: Any, labels: Any, split: Any) -> None:
+    given = {"labels": labels, "split": split}
     for part, value in given.items():
         if value is not None:
             if isinstance(source, (str, Path)) and not Path(source).exists():
@@ -173,6 +180,7 @@ def _bags_from_table(
     label: str | Sequence[str] | None,
     features: str | Sequence[str] | None,
     truth: str | None,
+    patient: str | None,
     label_separator: str | None,
     report: Report,
     feature_names: Sequence[str] | None,
@@ -198,6 +206,9 @@ def _bags_from_table(
 
     table = _with_merged_cells(table, group_column, label_columns if labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
+    patients, patient_column = patients_of_rows(table, patient, taken, group_column)
+    if patient_column is not None:
+        taken.add(patient_column)
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []
     if labels_needed:
@@ -210,6 +221,7 @@ def _bags_from_table(
             several=known.has_sets,
             n_groups=len(bag_ids),
         )
+        class_names, memberships = as_one_spelling(class_names, memberships, bag_of_row, report)
     answers = RowAnswers(memberships, class_names) if class_names else None
     matrix, names = features_of_table(
         table, features, taken, report, feature_names, bag_of_row, answers=answers, fill=gaps
@@ -221,6 +233,11 @@ def _bags_from_table(
     first_rows = order.objects[order.offsets[:-1]]
     instance_labels = None
     if labels_needed:
+        if patients is not None:
+            report(
+                f"bags of each of the {patients.n_unique()} in column {patient_column!r} stay "
+                "together in every hold-out"
+            )
         say_of_labels(class_names, labels, lambda bag: table.locate(int(first_rows[bag])), report)
         if truth_column is not None:
             of_row: IntArray = np.empty(len(table), dtype=np.int64)
@@ -239,7 +256,9 @@ def _bags_from_table(
         feature_names=names,
         bag_ids=bag_ids[bag_numbers],
         source_rows=order.objects,
+        patients=None if patients is None else ids_as_array(patients[first_rows]),
         columns={"group": group_column, "label": label_columns, "truth": truth_column}
+        | ({} if patient_column is None else {"patient": patient_column})
         | ({"categories": learned} if learned else {})
         | ({"fill": gaps.values} if gaps is not None else {}),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -293,7 +294,7 @@ def _word(label: Any) -> str:
     if isinstance(label, (int, float)) and float(label).is_integer():
         return str(int(label))
     text = str(label).strip().lower()
-    return text.removesuffix(".0") if text.removesuffix(".0").lstrip("-").isdigit() else text
+    return text.partition(".")[0] if re.fullmatch(r"-?\d+\.0*", text) else text
 
 
 def _array_rank(values: Any) -> int | None:

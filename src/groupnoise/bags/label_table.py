@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_files import ARRAYS, TABLES
@@ -20,7 +21,7 @@ from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.column_names import usual_column
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.sources import Report
+from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
@@ -120,6 +121,34 @@ def read_label_table(
         report(f"bags are held out as column {split!r} says ({shown})")
     parts = {"group": group, "label": label_columns, "patient": patient, "split": split}
     return BagLabels(memberships, class_names, patients, sides, parts)
+
+
+def patients_of_rows(
+    table: Table, given: str | None, taken: Collection[str], group: str
+) -> tuple[pl.Series | None, str | None]:
+    """Return whom each row comes from, if several bags come from one, and the column that says it.
+
+    `given`: the column that was named; one that is only called so must be filled and the same in
+    all rows of each bag. `taken`: columns that play another part. `group`: that of bag ids.
+    """
+    columns = table.frame.columns
+    column = pick_column(
+        "patient", given, columns, origin=table.origin, report=say_nothing, taken=taken
+    )
+    if column is None:
+        return None, None
+    cells = table.frame[column].cast(pl.String).str.strip_chars().replace("", None)
+    of_bag = pl.DataFrame({"bag": table.frame[group], "cells": cells}).group_by("bag")
+    kinds = of_bag.agg(pl.col("cells").n_unique(), first=pl.first("cells"))
+    odd = kinds.filter((pl.col("cells") > 1) | pl.col("first").is_null())
+    if odd.height and given is not None:
+        raise DataError(
+            f"{table.origin}: column {column!r} is empty, or differs, in rows of the bag "
+            f"{str(odd['bag'][0])!r}; a bag comes from one, whom all of its rows must name."
+        )
+    if odd.height:
+        return None, None
+    return (cells if kinds["first"].n_unique() < kinds.height else None), column
 
 
 def _only_words(table: Table, taken: Collection[str], report: Report) -> str | None:

@@ -15,7 +15,7 @@ from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import OF_BAGS
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.label_spellings import labels_to_look_at
+from groupnoise.io.label_spellings import heard_labels, labels_to_look_at
 from groupnoise.io.memberships import NO_LABEL, read_truth
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
@@ -98,6 +98,29 @@ def say_of_labels(
         class_names, labels, locate, negative=negative, remedy=remedy
     ):
         report(sentence)
+
+
+def as_one_spelling(
+    names: list[str], memberships: BoolArray, group_of_row: IntArray, report: Report
+) -> tuple[list[str], BoolArray]:
+    """Return labels of rows; spellings that stand in one bag are one label, which is said.
+
+    `memberships` (n_rows, n_classes): which labels each row has.
+    """
+    by_group = np.zeros((int(group_of_row.max()) + 1, len(names)), dtype=np.int64)
+    np.add.at(by_group, group_of_row, memberships)
+    counts = dict(zip(names, memberships.sum(axis=0).tolist(), strict=True))
+    heard = {old: new for old, new in heard_labels(counts).items() if new is not None}
+    pairs = [(names.index(old), names.index(new)) for old, new in heard.items()]
+    if not any((by_group[:, old] * by_group[:, new]).any() for old, new in pairs):
+        return names, memberships
+    merged = memberships.copy()
+    for old, new in pairs:
+        merged[:, new] |= merged[:, old]
+    shown = [f"{old!r} as {new!r}" for old, new in heard.items()]
+    report(f"read {', '.join(shown)}: bags hold both, which differ in capitals or blanks alone")
+    kept = [number for number, name in enumerate(names) if name not in heard]
+    return [names[number] for number in kept], merged[:, kept]
 
 
 def read_bag_truth(

@@ -111,7 +111,7 @@ COLUMNS = {
     "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
     "labels": _option(Word, "mil: table of bag labels, where DATA has one file per bag."),
-    "patient": _option(Word, "mil: column of the label table whose bags stay together."),
+    "patient": _option(Word, "mil: column of whom bags come from, who stay together."),
     "split": _option(Word, "mil: column of the label table that says train or test."),
     "truth": _option(Word, "mil, pll: column of the right labels."),
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),

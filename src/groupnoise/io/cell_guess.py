@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from groupnoise.io.cells import holds_times, with_one_spelling
+from groupnoise.io.cells import BOOLEANS, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, is_amount, plain_name, usual_column
 from groupnoise.io.label_spellings import joints_of
 from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
@@ -25,10 +25,12 @@ MAX_ODD = 0.1
 """Share of bags whose rows may differ in a label that is still taken for one, to say which do."""
 MIN_RUNS = 0.02
 """Rows next in time that share an id beyond chance: those of users do."""
-WHOLE = r"^-?[0-9]+$"
-"""Numbers that may be ids, zeros in front or not."""
+WHOLE = r"^-?[0-9]+(\.0*)?$"
+"""Numbers that may be ids, zeros in front or not; frames make `12.0` of them beside gaps."""
 MAX_LABELS = 20
 MIN_FEATURES = 2
+MAX_SPELT = 5
+"""Different cells that may still be two words."""
 MAX_JOINED = 500
 """Different cells of labels that a word or a stroke joins, at most."""
 MIN_LISTS = 0.2
@@ -176,6 +178,13 @@ class CellTable:
         finest = max(found, key=self.distinct.__getitem__, default="")
         if all(self._is_constant(group, finest) for group in found):
             found = {group: found[group] for group in found if group == finest}
+        marks = set(indicator_columns(self.frame))
+        found = {
+            group: [",".join(labels), *labels]
+            if len(labels) > 1 and marks >= set(labels)
+            else labels
+            for group, labels in found.items()
+        }
         return [
             CellReading(
                 "mil",
@@ -288,9 +297,9 @@ class CellTable:
         return float(np.log(alike).sum()) < MAX_LOG_CHANCE and 2 * n_changes > expected
 
     def _is_constant(self, name: str, group: str) -> bool:
-        return name == group or bool(
-            self.frame.group_by(group).agg(pl.col(name).n_unique())[name].max() == 1
-        )
+        spelt = pl.col(name).str.to_lowercase()
+        kinds = self.frame.group_by(group).agg(n=spelt.n_unique()) if name != group else None
+        return kinds is None or bool(kinds["n"].max() == 1)
 
     def _labels(self, group: str) -> list[str]:
         """Return what may be the label of bags, the likeliest ones alone."""
@@ -332,6 +341,17 @@ class CellTable:
 def is_called_label(name: str) -> bool:
     """Tell whether a name says that a column holds labels."""
     return _LABEL_WORDS.search(name) is not None or usual_column("label", [name]) is not None
+
+
+def indicator_columns(frame: pl.DataFrame) -> list[str]:
+    """Return the columns that hold 0 and 1, or yes and no, as those of one label each do."""
+    pairs = [{"0", "1"}, {"0.0", "1.0"}, *map(set, BOOLEANS)]
+    found = []
+    for name, kind in frame.schema.items():
+        few = [] if kind.is_nested() else frame[name].cast(pl.String).unique().head(MAX_SPELT)
+        if {str(cell).strip().lower() for cell in few} in pairs:
+            found.append(name)
+    return found
 
 
 def holds_vectors(cells: pl.Series) -> bool:

@@ -83,13 +83,13 @@ OF_SESSIONS = frozenset({"account", "client", "login", "player", "profile", "rea
 THINGS = frozenset({
     "ad", "album", "anime", "app", "article", "articolo", "articulo", "artikel", "artigo",
     "artist", "book", "brano", "buch", "business", "cancion", "chanson", "content", "course",
-    "doc", "document", "episode", "film", "game", "hotel", "isbn", "job", "libro", "listing",
-    "livre", "location", "medien", "news", "offer", "page", "pelicula", "place", "poi", "post",
-    "prodotto", "producto", "produit", "produkt", "produto", "recipe", "repo", "restaurant",
-    "show", "song", "story", "track", "url", "venue", "video",
+    "doc", "document", "episode", "film", "game", "hotel", "isbn", "item", "job", "libro",
+    "listing", "livre", "location", "medien", "news", "offer", "page", "pelicula", "place", "poi",
+    "post", "prodotto", "product", "producto", "produit", "produkt", "produto", "recipe", "repo",
+    "restaurant", "show", "song", "story", "track", "url", "venue", "video",
 })  # fmt: skip
 """What users and items are called where they are of one kind, in the languages of some shops."""
-_ID_ENDING = re.compile(r"_?(id|no|nr|nummer|number|code|key|codigo|codice|numero)$")
+_ID_ENDING = re.compile(r"_?(id|no|nr|nummer|number|code|key|sku|codigo|codice|numero)$")
 _ID_BEGINNING = re.compile(r"^(id|codigo|codice|code|cod|numero|num|nr|no)_?(de_|del_|du_|di_)?")
 _OF_PEOPLE = f"({'|'.join(sorted(PEOPLE))})"
 _MAIL = re.compile(

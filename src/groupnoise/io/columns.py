@@ -13,7 +13,7 @@ import polars as pl
 from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.cells import columns_of_times, looks_dated
+from groupnoise.io.cells import BOOLEANS, columns_of_times, looks_dated
 from groupnoise.io.column_names import (
     HOW_OFTEN,
     NAMED_PARTS,
@@ -163,9 +163,11 @@ def _about_left_out(cells: pl.Series) -> str:
     if not holds_numbers(cells):
         kinds = cells.cast(pl.String).drop_nulls().unique(maintain_order=True)
         shown = ", ".join(kinds.head(4)) + (", ..." if len(kinds) > 4 else "")
+        yes = {pair[0] for pair in BOOLEANS}
+        wanted = next((kind for kind in kinds if kind.strip().lower() in yes), kinds[0])
         return (
             f"left out column {name!r} ({shown}): every row counts as one click, whatever it says "
-            f"there; --only {name}={kinds[0]} learns from such rows alone"
+            f"there; --only {name}={wanted} learns from such rows alone"
         )
     numbers = cells.cast(pl.String).str.replace(",", ".").cast(pl.Float64, strict=False)
     if bool((numbers < 0).any()):

@@ -14,18 +14,17 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.answer_files import written_columns
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
-from groupnoise.io.column_names import USUAL_NAMES, plain_name
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
 from groupnoise.io.no_features import RowAnswers, is_id_name, why_no_feature
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (
-    ROWS_OF_A_CATEGORY,
     guess_text_column,
     has_words,
     names_categories,
     read_words,
+    recurs,
     text_columns_among,
     word_features,
 )
@@ -206,7 +205,11 @@ def feature_columns(
     categories = [column for column in left_out if names_categories(table, column)]
     for column in categories:
         left_out[column] = "not numeric; --features takes its words if you name it"
-    recurring = [column for column in categories if answers is not None and _recurs(table, column)]
+    recurring = [
+        column
+        for column in categories
+        if answers is not None and recurs(table, column, group_of_row)
+    ]
     for column in recurring:
         del left_out[column]
     for column in numeric:
@@ -250,14 +253,6 @@ def _are_marked_numbers(cells: pl.Series) -> bool:
         return False
     filled = cells.drop_nulls()
     return len(filled) > 0 and bool(filled.str.contains(_MARKED_NUMBER).all())
-
-
-def _recurs(table: Table, column: str) -> bool:
-    """Tell whether categories recur enough to learn from, and are no names of rows."""
-    cells = table.frame[column].drop_nulls()
-    often = ROWS_OF_A_CATEGORY * cells.n_unique() <= len(cells)
-    is_split = plain_name(column) in USUAL_NAMES["split"]
-    return often and not is_split and not is_id_name(column) and not holds_times(cells)
 
 
 def _holds_lists(table: Table, column: str) -> bool:

@@ -271,6 +271,26 @@ def _explains(counts: Mapping[str, int], joints: tuple[str, ...]) -> bool:
     return n_known >= EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2)
 
 
+def are_free_words(cells: Iterable[str]) -> bool:
+    """Tell whether words of cells are labels of their own: they stand alone, or change places.
+
+    And in no fewer sets than there are words, so that `red wine` and `white wine` are labels. All
+    but two must: those that come first and last in the alphabet stand at the ends of sorted lists.
+
+    >>> are_free_words(["cat dog", "dog fox", "cat fox", "fox", "dog"])
+    True
+    >>> are_free_words(["red wine", "red car", "white wine", "white car"])
+    False
+    """
+    lists = {tuple(spelling_key(cell).split()) for cell in cells}
+    words = {word for each in lists for word in each}
+    alone = {each[0] for each in lists if len(each) == 1}
+    joined = [each for each in lists if len(each) > 1]
+    moved = {each[0] for each in joined} & {word for each in joined for word in each[1:]}
+    n_sets = len({frozenset(each) for each in joined})
+    return n_sets >= max(MIN_JOINED, len(words)) and len(words - alone - moved) <= 2
+
+
 def columns_of_labels(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
     """Return columns of words of which every one is a label: votes on rows, or candidates of them.
 

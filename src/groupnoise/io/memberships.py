@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ from groupnoise.io.cells import (
     read_numbers,
     with_one_spelling,
 )
-from groupnoise.io.label_spellings import as_known, guess_joints
+from groupnoise.io.label_spellings import are_free_words, as_known, guess_joints
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -42,29 +43,18 @@ NO_LABEL = (
 """Words, in lower case, for a row or an object that has none of the labels."""
 _NO_CLASS = ("", "-1", "unknown", *NO_LABEL)
 MARKS = (
-    "x",
-    "✓",
-    "✔",
-    "✗",
-    "×",
-    "+",
-    "*",
-    "1",
-    "1.0",
-    "true",
-    "yes",
-    "ja",
-    "oui",
-    "sí",
-    "sì",
-    "sim",
-)
+    "x", "✓", "✔", "✗", "×", "+", "*", "1", "1.0", "true", "yes", "ja", "oui", "sí", "sì", "sim",
+)  # fmt: skip
 """What people write, in lower case, into columns of one label each where it holds, and nothing
 elsewhere."""
+_WEIGHTED = re.compile(
+    r"\s*([^;|,:=()]+?)\s*(?:[:=]\s*([01](?:\.\d*)?|0?\.\d+)|\(([01](?:\.\d*)?|0?\.\d+)\))\s*"
+)
+"""A label with a share of one: `cat:0.7`, `cat=0.7`, `cat (0.7)`."""
 MAX_GRADES = 10
 """Different numbers that may be classes, however few groups there are."""
 MAX_NAMED = 3
-"""Labels that a sentence names at most."""
+"""Labels that a sentence names."""
 
 
 def is_bracketed(cells: pl.Series) -> bool:
@@ -153,24 +143,14 @@ def read_weights(
 ) -> tuple[FloatArray, list[str]] | None:
     """Return the weights of the candidates where cells are objects such as `{"a": 0.7}`.
 
+    Or lists of a label and its weight each, or text such as `a:0.7;b:0.3`.
+
     Returns `weights` (n_rows, n_classes): 0 where a label is no candidate; None instead of a pair
     if the cells are no objects; `class_names`: sorted. `column`: a column of objects, or of text in
     the notation of JSON or Python. `report`: told of a guess.
     """
-    cells = table.frame[column]
-    objects: list[Any]
-    if isinstance(cells.dtype, pl.Struct):
-        objects = [cell or {} for cell in cells.to_list()]
-    elif cells.dtype == pl.String:
-        cells = cells.fill_null("").str.strip_chars()
-        is_object = cells.str.contains(r"(?s)^\{.*:.*\}$")
-        # An empty cell names no candidate; the reader refuses its row where one is needed.
-        if not is_object.any() or not (is_object | cells.is_in(["", "{}"])).all():
-            return None
-        objects = [next(_literals(cell), None) if cell else {} for cell in cells]
-    else:
-        return None
-    if not all(isinstance(cell, dict) for cell in objects):
+    objects = _weights_in(table.frame[column])
+    if objects is None:
         return None
     report(f"took the numbers in column {column!r} as weights of the candidates")
     named = [{_as_text(label): weight for label, weight in cell.items()} for cell in objects]
@@ -190,6 +170,33 @@ def read_weights(
             if weight:
                 weights[number, position[label]] = weight
     return weights, class_names
+
+
+def _weights_in(cells: pl.Series) -> list[dict[Any, Any]] | None:
+    """Return labels with their weights, of each cell; None where cells hold none."""
+    kind = cells.dtype
+    if isinstance(kind, pl.Struct):
+        return [cell or {} for cell in cells.to_list()]
+    if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
+        names = [each.name for each in kind.inner.fields if each.dtype == pl.String]
+        numbers = [each.name for each in kind.inner.fields if each.dtype.is_numeric()]
+        if len(names) != 1 or len(numbers) != 1:
+            return None
+        objects = [cell or () for cell in cells.to_list()]
+        return [{each[names[0]]: each[numbers[0]] for each in cell} for cell in objects]
+    if kind != pl.String:
+        return None
+    cells = cells.fill_null("").str.strip_chars()
+    is_object = cells.str.contains(r"(?s)^\{.*:.*\}$")
+    # An empty cell names no candidate; the reader refuses its row where one is needed.
+    if is_object.any() and (is_object | cells.is_in(["", "{}"])).all():
+        read: list[Any] = [next(_literals(cell), None) if cell else {} for cell in cells]
+        return read if all(isinstance(each, dict) for each in read) else None
+    split = [re.split(r"[;|,]", cell) if cell else [] for cell in cells]
+    pairs = [[_WEIGHTED.fullmatch(part) for part in parts] for parts in split]
+    if not cells.str.contains(r"\d\.\d").any() or not all(all(each) for each in pairs):
+        return None
+    return [{m[1]: float(m[2] or m[3]) for m in each if m} for each in pairs]
 
 
 def read_truth(
@@ -236,7 +243,7 @@ def read_truth(
 
 def _some(names: Sequence[str]) -> str:
     """Return a few names and a sign that there are more."""
-    return ", ".join(map(repr, names[:MAX_NAMED])) + (", ..." if len(names) > MAX_NAMED else "")
+    return ", ".join(map(repr, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
 
 
 def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
@@ -301,8 +308,11 @@ def _single_labels(
     flat = pl.DataFrame({"row": np.arange(len(cells)), "label": cells})
     if isinstance(cells.dtype, (pl.List, pl.Array)):
         flat = flat.explode("label")
-    elif cells.dtype.is_nested():
-        raise DataError(f"{table.origin}: column {column!r} holds {cells.dtype}, not labels.")
+    if flat["label"].dtype.is_nested():
+        raise DataError(
+            f"{table.origin}: column {column!r} holds objects or lists in its cells where labels "
+            "are needed; write the labels alone, as text or as a list of text."
+        )
     if flat["label"].dtype == pl.String:
         flat = flat.with_columns(pl.col("label").str.strip_chars())
         flat = flat.filter(pl.col("label") != "")
@@ -314,10 +324,7 @@ def _single_labels(
     if flat.height == 0:
         raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
     rows: IntArray = flat["row"].to_numpy()
-    by_label = Table(
-        flat.select("label"), table.name, table.origin, lambda entry: table.locate(int(rows[entry]))
-    )
-    return rows, as_id_cells(by_label, column, flat["label"])
+    return rows, as_id_cells(table.take(rows), column, flat["label"])
 
 
 def _check_no_measurements(table: Table, column: str, n_groups: int) -> None:
@@ -382,8 +389,9 @@ def _check_lacking(table: Table, column: str, flat: pl.DataFrame, several: bool)
 def _guess_separators(cells: pl.Series, column: str, report: Report) -> tuple[str, ...]:
     for separator in LABEL_SEPARATORS:
         if cells.str.contains(separator, literal=True).any():
-            # A blank is a separator only between numbers: class names may have several words.
-            if separator == " " and not cells.str.contains(r"^[\d\s]+$").all():
+            # A blank is one between numbers or words that change places: names may have several.
+            is_told = separator != " " or cells.str.contains(r"^[\d\s]+$").all()
+            if not is_told and not are_free_words(cells.drop_nulls()):
                 continue
             report(f"split the labels of column {column!r} at {separator!r}")
             parts = cells.str.split(separator).explode().drop_nulls()

@@ -16,6 +16,7 @@ from groupnoise.io.cell_guess import (
     CellTable,
     bags_beside,
     bags_instead,
+    indicator_columns,
     is_called_label,
     readings_of_cells,
 )
@@ -31,6 +32,8 @@ from groupnoise.io.delimited import holds_histories, read_separator
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, read_content
 
+MIN_MARKS, MAX_MARKS = 3, 10
+"""Columns of 0 and 1 that may be candidates, and how many of them a sentence names."""
 HEAD_BYTES = 1 << 18
 """Enough of a file to see the names of its columns."""
 TELLING = {
@@ -195,13 +198,24 @@ def guess_setting(
         raise DataError(
             f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
             f"--group and --label of bags, --candidates){_of_folders(path)}, or make labels of "
-            "votes and lists of labels with `groupnoise resolve`."
+            f"votes and lists of labels with `groupnoise resolve`{_of_marks(head)}."
         )
     parts, called = TELLING[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
     if found == ["pll"] and is_resolved(columns):
         named = "columns, which `resolve` wrote"
     return Guess(found[0], f"read as {called} (--setting {found[0]}), by its {named}")
+
+
+def _of_marks(head: pl.DataFrame) -> str:
+    """Return what columns of 0 and 1 may be."""
+    marks = indicator_columns(head)
+    if len(marks) < MIN_MARKS:
+        return ""
+    if usual_column("user", head.columns) is not None and len(marks) == head.width - 1:
+        return "; of a table of users and items make a row of each click, with its user and item"
+    few = ",".join(marks) if len(marks) <= MAX_MARKS else f"{marks[0]},...,{marks[-1]}"
+    return f"; if each of the columns of 0 and 1 is a candidate, say --candidates '{few}'"
 
 
 def _told(reading: CellReading) -> Guess:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import codecs
 import glob
 import gzip
+import io
+import json
+import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
@@ -18,25 +22,11 @@ from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 Report = Callable[[str], None]
 """Called with one sentence for each guess a reader makes; the library itself never prints."""
 FORMAT_OF_SUFFIX = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".npz": "npz",
-    ".mat": "mat",
-    ".txt": "text",
-    ".dat": "text",
-    ".data": "text",
-    ".inter": "tsv",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-}
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl",
+    ".ndjson": "jsonl", ".npz": "npz", ".mat": "mat", ".txt": "text", ".dat": "text",
+    ".data": "text", ".inter": "tsv", ".xlsx": "xlsx", ".xlsm": "xlsx",
+}  # fmt: skip
 OLD_SPREADSHEETS = (".xls", ".xlsb", ".ods", ".numbers")
 HEAD_BYTES, N_HEAD_LINES = 1 << 16, 50
 """Of a file whose suffix says nothing, what is looked at."""
@@ -44,6 +34,8 @@ COMMENTS, MARKS = (b"%", b"#"), (b",", b";", b"|")
 DOUBLE_COLON = b"::"
 """What stands between cells of MovieLens; readers see a tab."""
 LINE_FORMATS = ("csv", "tsv", "jsonl", "text")
+_JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[\s*)?\{\s*["}]')
+"""How JSON begins: an object in each line, or a list of objects."""
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
 
 
@@ -73,6 +65,8 @@ class Source:
     `filesystem`: where the files lie when that is not the local disk.
     `has_double_colons`: whether `::` stands between cells; whoever reads them sees a tab.
     `encoding`: of text that is not UTF-8; whoever reads it sees UTF-8.
+    `is_list`: whether JSON is a list of objects; whoever reads it sees one in each line.
+    `member`: the file in a zip archive.
     """
 
     paths: tuple[str, ...]
@@ -80,6 +74,8 @@ class Source:
     filesystem: Any = None
     has_double_colons: bool = False
     encoding: str | None = None
+    is_list: bool = False
+    member: str | None = None
 
     @property
     def name(self) -> str:
@@ -148,13 +144,18 @@ class Source:
             return self.filesystem.open_input_file(path)
 
     @contextmanager
-    def _open(self, path: str) -> Iterator[BinaryIO | gzip.GzipFile]:
-        with self.open_binary(path) as stream:
+    def _open(self, path: str) -> Iterator[Any]:
+        with ExitStack() as opened:
+            stream = opened.enter_context(self.open_binary(path))
             if path.endswith(".gz"):
-                with gzip.GzipFile(fileobj=stream) as decompressed:
-                    yield self._as_utf8(decompressed)
-            else:
-                yield self._as_utf8(stream)
+                stream = opened.enter_context(gzip.GzipFile(fileobj=stream))
+            elif self.member is not None:
+                stream = opened.enter_context(zipfile.ZipFile(stream)).open(self.member)
+            stream = self._as_utf8(stream)
+            if self.is_list:
+                with _explaining(path):
+                    stream = io.BytesIO(_lines_of_list(path, stream.read()))
+            yield stream
 
     def _as_utf8(self, stream: Any) -> Any:
         if self.encoding is None or self.format not in LINE_FORMATS:
@@ -167,9 +168,10 @@ def _explaining(path: str) -> Iterator[None]:
     """Turn what goes wrong while a file is opened or read into one sentence."""
     try:
         yield
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
+        kind = "zip" if path.endswith(".zip") else "gzip"
         raise DataError(
-            f"{path} is not a whole gzip file: it is cut off or damaged; fetch it again."
+            f"{path} is not a whole {kind} file: it is cut off or damaged; fetch it again."
         ) from None
     except PermissionError:
         raise DataError(
@@ -209,15 +211,51 @@ def find_source(
     else:
         paths = _list_local(place)
     if format is not None:
-        return Source(tuple(paths), format, filesystem, encoding=encoding)
-    found, format = _one_format(place, paths)
-    files = Source(tuple(found), format or "text", filesystem, encoding=encoding)
+        return _with_lists(Source(tuple(paths), format, filesystem, encoding=encoding))
+    member = None
+    if filesystem is None and len(paths) == 1 and _suffix(place) == ".zip":
+        member = _only_member(place)
+        found, format = paths, FORMAT_OF_SUFFIX.get(_suffix(member))
+    else:
+        found, format = _one_format(place, paths)
+    files = Source(tuple(found), format or "text", filesystem, encoding=encoding, member=member)
     if format is None and not _holds_text(files):
         raise DataError(
             f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "
             "also with .gz) and is no text; rename it or give the format."
         )
-    return _told_by_lines(files) if files.format == "text" else files
+    return _with_lists(_told_by_lines(files) if files.format == "text" else files)
+
+
+def _only_member(path: str) -> str:
+    """Return the one file of text in a zip archive."""
+    with _explaining(path), zipfile.ZipFile(path) as archive:
+        members = [each for each in archive.infolist() if not each.is_dir()]
+    files = [each for each in members if not each.filename.startswith(("__MACOSX/", "."))]
+    formats = [FORMAT_OF_SUFFIX.get(_suffix(each.filename), "text") for each in files]
+    if len(files) != 1 or formats[0] not in LINE_FORMATS or files[0].flag_bits & 1:
+        raise DataError(
+            f"{path} is a zip archive of something else than one file of text without a password; "
+            "unpack it and give the file that holds the data."
+        )
+    return files[0].filename
+
+
+def _with_lists(files: Source) -> Source:
+    """Return JSON that begins with a list as such."""
+    if files.format != "jsonl":
+        return files
+    begin = _JSON.match(b"\n".join(_head_lines(files)))
+    return replace(files, is_list=begin is not None and begin[1] is not None)
+
+
+def _lines_of_list(path: str, content: bytes) -> bytes:
+    """Return a list of JSON objects as one in each line."""
+    try:
+        records = json.loads(content)
+    except ValueError as error:
+        raise DataError(f"{path} is not a whole list of JSON ({error}); correct it.") from None
+    return "\n".join(json.dumps(each, ensure_ascii=False) for each in records).encode()
 
 
 def _known_encoding(encoding: str | None) -> str | None:
@@ -259,6 +297,12 @@ def _told_by_lines(files: Source) -> Source:
     lines = _head_lines(files)
     if not lines:
         return files
+    if _JSON.match(b"\n".join(lines)):
+        return replace(files, format="jsonl")
+    if lines[0].lower().startswith(b"@relation"):
+        raise DataError(
+            f"{files.paths[0]} is ARFF, which is not read; save it as CSV, names in the first line."
+        )
     for mark, format in ((b"\t", "tsv"), (DOUBLE_COLON, "tsv"), *((m, "csv") for m in MARKS)):
         n_marks = lines[0].count(mark)
         if not n_marks or any(line.count(mark) < n_marks for line in lines):

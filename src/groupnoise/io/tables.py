@@ -18,7 +18,7 @@ import polars as pl
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.column_names import KNOWN_NAMES
+from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name
 from groupnoise.io.decimals import with_points
 from groupnoise.io.delimited import (
     decode,
@@ -33,6 +33,8 @@ from groupnoise.io.sources import Report, Source, find_source, name_of, say_noth
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")
+MAX_OPENED = 4
+"""Columns of parts of objects that a sentence names."""
 
 
 def as_polars(source: Any) -> pl.DataFrame:
@@ -142,8 +144,8 @@ def read_table(
     """
     tell = report or say_nothing
     if not isinstance(source, (str, Path, Source)):
-        frame = as_polars(source)
-        return _checked(Table(frame, "frame", "the frame", lambda row: f"row {row}"))
+        table = Table(as_polars(source), "frame", "the frame", lambda row: f"row {row}")
+        return _checked(_plain(table, tell))
     files = source
     if not isinstance(files, Source):
         files = find_source(files, format=format, filesystem=filesystem, encoding=encoding)
@@ -206,8 +208,71 @@ def read_content(
     else:
         table = _read_binary(path, content, format)
     tell = report if first_line == 1 else say_nothing
+    table = _plain(table, tell)
     frame = with_points(table.frame, path, tell, decimal=decimal, may_guess=may_guess, words=words)
     return replace(table, frame=frame)
+
+
+def _plain(table: Table, report: Report) -> Table:
+    """Return a table of plain cells: a column of each part of objects, a row of each inner list.
+
+    Lists of equally many lists in every row may be pictures, and stay for their reader to refuse.
+    """
+    table = replace(table, frame=without_objects(table.frame, report))
+    lists = [name for name, kind in table.frame.schema.items() if _holds_rows(kind)]
+    if len(lists) != 1:
+        return table
+    (name,) = lists
+    sizes = table.frame[name].list.len().fill_null(0).to_numpy()
+    if len(table) > 1 and len(set(sizes.tolist())) == 1:
+        return table
+    filled = pl.when(pl.col(name).list.len() > 0).then(pl.col(name))  # else a row of nothing
+    inner = table.frame.select(filled.alias(name)).to_series().explode()
+    table = table.take(np.repeat(np.arange(len(table)), np.maximum(sizes, 1)))
+    report(f"made a row of each list of numbers in the cells of column {name!r}")
+    return replace(table, frame=table.frame.with_columns(inner))
+
+
+def _holds_rows(kind: pl.DataType) -> bool:
+    """Tell whether cells are lists of lists of numbers, as of all instances of a bag."""
+    inner = getattr(kind, "inner", None)
+    numbers = getattr(inner, "inner", None)
+    return isinstance(kind, pl.List) and numbers is not None and bool(numbers.is_numeric())
+
+
+def without_objects(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
+    """Return columns of objects as a column of each of their parts: `user.id`, `user.country`.
+
+    Objects of numbers alone that are never negative may be weights of labels and stay, unless they
+    are called features.
+    """
+    opened: list[str] = []
+    while found := [name for name in frame.columns if _is_record(frame[name])]:
+        for name in found:
+            parts = frame[name].struct.unnest()
+            parts.columns = [f"{name}.{part}" for part in parts.columns]
+            if not set(parts.columns).isdisjoint(frame.columns):
+                return frame
+            at = frame.get_column_index(name)
+            frame = frame.select(*frame.columns[:at], *parts, *frame.columns[at + 1 :])
+            opened = [each for each in opened if each != name] + parts.columns
+    if opened:
+        shown = [repr(each) for each in opened[:MAX_OPENED]]
+        more = f" and {len(opened) - MAX_OPENED} more" if len(opened) > MAX_OPENED else ""
+        report(f"made columns of the parts of objects: {', '.join(shown)}{more}")
+    return frame
+
+
+def _is_record(cells: pl.Series) -> bool:
+    """Tell whether cells are objects that say several things, and no weights of labels."""
+    if not isinstance(cells.dtype, pl.Struct) or not cells.dtype.fields:
+        return False
+    if not all(part.dtype.is_numeric() for part in cells.dtype.fields):
+        return True
+    parts = cells.struct.unnest()
+    if plain_name(cells.name) in USUAL_NAMES["features"]:
+        return True
+    return any((part.drop_nulls() < 0).any() for part in parts)
 
 
 def _read_delimited(
@@ -252,6 +317,7 @@ def _read_delimited(
 
 
 def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
+    what = "record" if path.endswith(".json") else "line"  # lists may stand in one line
     lines = {
         number: line
         for number, line in enumerate(decode(path, content, first_line).split("\n"), first_line)
@@ -261,9 +327,12 @@ def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
         try:
             is_object = isinstance(json.loads(line), dict)
         except ValueError as error:
-            raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from None
+            raise DataError(
+                f"{path}, {what} {number}: not valid JSON ({error}); write an object in each line, "
+                "or a list of objects."
+            ) from None
         if not is_object:
-            raise DataError(f"{path}, line {number}: a JSON object is needed on every line.")
+            raise DataError(f"{path}, {what} {number}: a JSON object is needed on every line.")
     try:
         frame = pl.read_ndjson(
             io.BytesIO("\n".join(lines.values()).encode()), infer_schema_length=None
@@ -274,7 +343,7 @@ def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
             f"{path}: its lines do not share one set of columns with one type each ({reason})."
         ) from None
     numbers = list(lines)
-    return Table(frame, name_of(path), path, lambda row: f"{path}, line {numbers[row]}")
+    return Table(frame, name_of(path), path, lambda row: f"{path}, {what} {numbers[row]}")
 
 
 def _read_binary(path: str, content: bytes, format: str) -> Table:

@@ -9,11 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
+from groupnoise.io.cells import holds_times
+from groupnoise.io.column_names import USUAL_NAMES, plain_name
 from groupnoise.io.datasets import BETWEEN
 from groupnoise.io.memberships import is_bracketed
+from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -50,6 +53,22 @@ def names_categories(table: Table, column: str) -> bool:
     filled = cells.cast(pl.String).drop_nulls().str.to_lowercase()
     is_word = filled.str.contains(r"^\s*[^\W\d]")
     return bool(is_word.all()) and 2 <= filled.n_unique() <= min(MAX_CATEGORIES, len(filled) // 2)
+
+
+def recurs(table: Table, column: str, group_of_row: IntArray | None) -> bool:
+    """Tell whether categories recur enough to learn from, and are no names of rows.
+
+    What all rows of each group share, as names of people are, recurs as often as groups do.
+    """
+    cells = table.frame[column].drop_nulls()
+    n_told = len(cells)
+    if group_of_row is not None:
+        pairs = pl.DataFrame({"group": group_of_row, "cells": table.frame[column]}).unique()
+        if len(pairs) == pairs["group"].n_unique():
+            n_told = len(pairs)
+    often = ROWS_OF_A_CATEGORY * cells.n_unique() <= n_told
+    is_split = plain_name(column) in USUAL_NAMES["split"]
+    return often and not is_split and not is_id_name(column) and not holds_times(cells)
 
 
 def word_features(table: Table, column: str) -> list[str]:

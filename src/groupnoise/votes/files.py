@@ -12,6 +12,7 @@ import polars as pl
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
+from groupnoise.io.cell_guess import indicator_columns
 from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import annotator_columns, match_columns
 from groupnoise.io.label_spellings import as_known, split_names
@@ -185,6 +186,8 @@ def _from_candidates(
             hint = f"; these hold the same labels: --annotators '{','.join(alike)}'"
             if are_counts(table, alike):
                 hint = f"; {quoted(alike)} look like numbers of votes: write a line for each vote"
+            elif set(alike) <= set(indicator_columns(table.frame)):
+                hint = f"; if each of these is a label: --candidates '{','.join(alike)}'"
             hint = hint if alike else ""
             raise MissingColumnError(
                 f"{table.origin} has neither annotators nor candidates; name the columns of the "

@@ -30,8 +30,9 @@ LONG_NAMES = {
                   "valutatore"),
     "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
             "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
-            "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz", "fall", "ligne",
-            "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga", "esempio"),
+            "hit_id", "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz", "fall",
+            "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga",
+            "esempio"),
     "label": ("label", "vote", "answer", "class", "category", "choice", "etikett", "klasse",
               "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette", "etiquette",
               "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría", "voto",
@@ -241,8 +242,13 @@ def _only_id(table: Table, columns: Sequence[str]) -> str | None:
 
 def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
     """Return the first of some names that a column has, however it is written."""
-    plain = {plain_name(without_percent(name)): name for name in reversed(columns)}
-    return next((plain[key] for key in map(plain_name, names) if key in plain), None)
+    plain = {_joined(without_percent(name)): name for name in reversed(columns)}
+    return next((plain[key] for key in map(_joined, names) if key in plain), None)
+
+
+def _joined(name: str) -> str:
+    """Return a name as others write it: `WorkerId` is `worker_id`, `Answer.label` is `label`."""
+    return plain_name(name.strip().removeprefix("Answer.")).replace("_", "")
 
 
 def names_rows(column: str) -> bool:

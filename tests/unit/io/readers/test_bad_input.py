@@ -420,11 +420,11 @@ def test_a_folder_and_a_file_without_read_permission():
     assert answer.stdout.splitlines() == [f"{folder} {remedy}", f"{file} {remedy}"]
 
 
-def test_several_rows_of_features_in_a_cell_are_refused_with_a_remedy():
+def test_equally_many_rows_of_features_in_each_cell_are_refused_with_a_remedy():
     rows = {
         "bag": ["a", "b"],
         "label": ["x", "y"],
-        "patches": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]],
+        "patches": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]],
     }
     with pytest.raises(DataError, match=r"'patches' holds several .* frame.explode\('patches'\)"):
         read_bags(pd.DataFrame(rows))

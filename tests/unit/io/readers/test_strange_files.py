@@ -1,0 +1,243 @@
+"""Files as strangers have them: packed, nested, half labelled by people and half by programs."""
+
+import gzip
+import json
+import zipfile
+
+import numpy as np
+import polars as pl
+import pytest
+
+from groupnoise.bags import read_bags
+from groupnoise.candidates import read_candidates
+from groupnoise.clicks import read_clicks
+from groupnoise.exceptions import DataError
+from groupnoise.io.setting_guess import guess_setting
+
+NAMES = ("cat", "dog", "fox", "owl")
+
+
+def slides(n_bags=40, sizes=(3, 5, 4)):
+    """Return one row per tile: bag, label, and two features."""
+    generator = np.random.default_rng(0)
+    bags = np.repeat(np.arange(n_bags), np.resize(sizes, n_bags))
+    return {
+        "slide": [f"S{each}" for each in bags],
+        "f0": generator.normal(size=len(bags)).round(3),
+        "f1": generator.normal(size=len(bags)).round(3),
+        "diagnosis": np.where(bags // 2 % 2, "malignant", "benign"),
+    }
+
+
+def candidate_sets(n_rows=120):
+    generator = np.random.default_rng(1)
+    return [
+        generator.choice(NAMES, int(generator.integers(1, 4)), replace=False).tolist()
+        for _ in range(n_rows)
+    ]
+
+
+def candidate_rows(cells):
+    return {"x": np.linspace(0, 1, len(cells)), "z": np.arange(len(cells)) % 7, "candidates": cells}
+
+
+def as_read(path):
+    """Return the data set of a file without any option, and all that was said."""
+    said = []
+    guess = guess_setting(str(path))
+    read = {"mil": read_bags, "pll": read_candidates, "rs": read_clicks}[guess.setting]
+    return read(path, report=said.append, **guess.columns), "; ".join([guess.sentence, *said])
+
+
+def test_bags_of_a_patient_in_a_table_stay_together_and_name_no_feature():
+    columns = slides()
+    numbers = [int(name[1:]) // 2 for name in columns["slide"]]
+    for patients in ([f"P{number}" for number in numbers], numbers):
+        said = []
+        data = read_bags(pl.DataFrame({**columns, "patient": patients}), report=said.append)
+        assert data.feature_names == ("f0", "f1")
+        assert len(np.unique(data.patients)) == 20
+        assert data.patients[0] == data.patients[1] != data.patients[2]
+        assert any("each of the 20 in column 'patient' stay together" in each for each in said)
+    columns["mouse"] = numbers
+    data = read_bags(pl.DataFrame(columns), patient="mouse")
+    assert data.patients.tolist()[:3] == ["0", "0", "1"]
+    columns["mouse"] = np.arange(len(numbers))
+    with pytest.raises(DataError, match="differs, in rows of the bag"):
+        read_bags(pl.DataFrame(columns), patient="mouse")
+
+
+def test_what_all_rows_of_few_bags_share_is_no_category():
+    columns = slides(40, sizes=(12,))
+    columns["mouse"] = [f"M{int(name[1:]) // 4}" for name in columns["slide"]]
+    columns["site"] = [f"site {'AB'[int(name[1:]) % 2]}" for name in columns["slide"]]
+    names = read_bags(pl.DataFrame(columns)).feature_names
+    assert names[:2] == ("f0", "f1")
+    assert {name.partition(":")[0] for name in names[2:]} == {"site"}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".txt"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_of_objects_is_a_table(tmp_path, suffix, indent):
+    columns = {name: list(cells) for name, cells in slides().items()}
+    records = pl.DataFrame(columns).to_dicts()
+    path = tmp_path / f"rows{suffix}"
+    path.write_text(json.dumps(records, indent=indent))
+    data, _ = as_read(path)
+    assert len(data.bags) == 40
+    assert data.feature_names == ("f0", "f1")
+    records[7]["f0"] = "broken"
+    path.write_text(json.dumps(records, indent=indent))
+    with pytest.raises(DataError, match=r"8: column 'f0' holds 'broken'|one type each"):
+        as_read(path)
+    path.write_text(json.dumps(records)[:-20])
+    with pytest.raises(DataError, match="is not a whole list of JSON"):
+        as_read(path)
+
+
+def test_an_archive_of_one_file_is_read_and_of_more_is_not(tmp_path):
+    text = pl.DataFrame(slides()).write_csv()
+    path = tmp_path / "rows.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("export/rows.csv", text)
+        archive.writestr("__MACOSX/export/._rows.csv", b"\x00")
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(text.encode()))
+    for each in (path, tmp_path / "rows.csv.gz"):
+        assert len(as_read(each)[0].bags) == 40
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("export/labels.csv", text)
+    with pytest.raises(DataError, match=r"rows.zip is a zip archive .*; unpack it"):
+        as_read(path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DataError, match="not a whole zip file"):
+        as_read(path)
+
+
+def test_arff_is_refused_by_its_name(tmp_path):
+    path = tmp_path / "musk.arff"
+    path.write_text("% musk\n@relation musk\n@attribute bag {a,b}\n@data\na,1\n")
+    with pytest.raises(DataError, match="is ARFF, which is not read; save it as CSV"):
+        as_read(path)
+
+
+def test_objects_in_json_become_columns_of_their_parts(tmp_path):
+    path = tmp_path / "log.jsonl"
+    clicks = [
+        (user, (user + step) % 9, 1_700_000_000 + step) for user in range(6) for step in range(5)
+    ]
+    path.write_text(
+        "".join(
+            json.dumps(
+                {"user": {"id": f"u{u}", "country": "DE"}, "item": {"sku": f"i{i}"}, "ts": t}
+            )
+            + "\n"
+            for u, i, t in clicks
+        )
+    )
+    data, said = as_read(path)
+    assert data.user_ids.tolist() == [f"u{user}" for user in range(6)]
+    assert "made columns of the parts of objects: 'user.id', 'user.country', 'item.sku'" in said
+    sets = candidate_sets()
+    rows = [
+        {"features": {"a": 3.5 - n % 7, "b": n % 5}, "candidates": each}
+        for n, each in enumerate(sets)
+    ]
+    assert read_candidates(pl.DataFrame(rows)).feature_names == ("features.a", "features.b")
+    rows = [
+        {"x": float(n % 5), "candidates": dict.fromkeys(each, 1.0)} for n, each in enumerate(sets)
+    ]
+    assert read_candidates(pl.DataFrame(rows)).class_names == sorted(NAMES)
+
+
+def test_lists_of_instances_become_rows(tmp_path):
+    path = tmp_path / "bags.jsonl"
+    bags = [
+        {"id": f"b{n}", "label": "ny"[n % 2], "tiles": [[n, 1.5]] * (2 + n % 3)} for n in range(30)
+    ]
+    path.write_text("".join(json.dumps(bag) + "\n" for bag in bags))
+    data, said = as_read(path)
+    assert data.bags.sizes.tolist() == [2 + n % 3 for n in range(30)]
+    assert "made a row of each list of numbers in the cells of column 'tiles'" in said
+    bags[3]["tiles"] = []
+    path.write_text("".join(json.dumps(bag) + "\n" for bag in bags))
+    with pytest.raises(DataError, match="line 4: column 'tiles' is empty"):
+        as_read(path)
+    pictures = [
+        {"candidates": each, "picture": [[0.0, 1.0], [1.0, n]]} for n, each in enumerate("abab")
+    ]
+    with pytest.raises(DataError, match="several rows of features in each cell"):
+        read_candidates(pl.DataFrame(pictures))
+
+
+def test_labels_with_their_weights_are_no_labels_of_their_own():
+    sets = candidate_sets()
+    shares = [{name: round(1 / len(each), 2) for name in each} for each in sets]
+    texts = [";".join(f"{name}:{share}" for name, share in each.items()) for each in shares]
+    in_words = [", ".join(f"{name} ({share})" for name, share in each.items()) for each in shares]
+    pairs = [[{"name": name, "score": share} for name, share in each.items()] for each in shares]
+    for cells in (texts, in_words, pairs):
+        data = read_candidates(pl.DataFrame(candidate_rows(cells)))
+        assert data.class_names == sorted(NAMES)
+        named = [[NAMES.index(name) for name in sorted(each)] for each in sets]
+        assert [row.nonzero()[0].tolist() for row in data.candidates] == named
+    codes = ["GO:0005634|GO:0005737", "GO:0005634", "GO:0005737"] * 4
+    data = read_candidates(pl.DataFrame(candidate_rows(codes)))
+    assert data.class_names == ["GO:0005634", "GO:0005737"]
+    objects = [[{"name": "cat", "by": "ann"}]] * 12
+    with pytest.raises(DataError, match="holds objects or lists in its cells where labels"):
+        read_candidates(pl.DataFrame(candidate_rows(objects)))
+
+
+def test_words_that_change_places_are_labels_of_their_own():
+    said = []
+    cells = [" ".join(each) for each in candidate_sets()]
+    data = read_candidates(pl.DataFrame(candidate_rows(cells)), report=said.append)
+    assert data.class_names == sorted(NAMES)
+    assert "split the labels of column 'candidates' at ' '" in said
+    grid = ["red wine", "white wine", "red car", "white car"] * 5
+    assert len(read_candidates(pl.DataFrame(candidate_rows(grid))).class_names) == 4
+
+
+def test_ids_and_labels_that_became_floats_tell_bags(tmp_path):
+    columns = slides()
+    path = tmp_path / "musk.data"
+    rows = zip(columns["slide"], columns["f0"], columns["f1"], columns["diagnosis"], strict=True)
+    path.write_text("".join(f"{s[1:]}.0,{a},{b},{int(d > 'c')}.\n" for s, a, b, d in rows))
+    data, _ = as_read(path)
+    assert len(data.bags) == 40
+    assert data.class_names == ["0.", "1."]
+
+
+def test_labels_of_one_bag_in_several_spellings_are_one(tmp_path):
+    columns = slides()
+    cells = enumerate(columns["diagnosis"])
+    columns["diagnosis"] = [f" {cell.upper()}" if n % 2 else cell for n, cell in cells]
+    path = tmp_path / "spelt.csv"
+    pl.DataFrame(columns).rename({"slide": "sample"}).write_csv(path)
+    data, said = as_read(path)
+    assert data.class_names == ["benign", "malignant"]
+    assert "read 'BENIGN' as 'benign', 'MALIGNANT' as 'malignant': bags hold both" in said
+
+
+def test_columns_of_marks_are_advised_to_be_labels(tmp_path):
+    sets = candidate_sets()
+    path = tmp_path / "marks.csv"
+    marks = {name: [int(name in each) for each in sets] for name in NAMES}
+    pl.DataFrame({"x": np.linspace(0, 1, len(sets)), **marks}).write_csv(path)
+    with pytest.raises(DataError, match="say --candidates 'cat,dog,fox,owl'"):
+        guess_setting(str(path))
+    columns = slides()
+    del columns["diagnosis"]
+    numbers = [int(name[1:]) for name in columns["slide"]]
+    marks = {name: [(n // (k + 1)) % 2 == 0 for n in numbers] for k, name in enumerate(NAMES[:3])}
+    pl.DataFrame({**columns, **marks}).write_csv(path)
+    with pytest.raises(DataError, match="--group 'slide' --label 'cat,dog,fox' or "):
+        guess_setting(str(path))
+
+
+def test_rows_that_were_clicked_are_what_is_advised():
+    said = []
+    clicks = {"user": ["a", "a", "b", "b"], "item": ["x", "y", "x", "y"]}
+    clicked = ["False", "True", "False", "True"]
+    read_clicks(pl.DataFrame({**clicks, "clicked": clicked}), report=said.append)
+    assert any("--only clicked=True learns from such rows alone" in each for each in said)
