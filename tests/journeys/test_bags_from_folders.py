@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from bag_folders import FORMS, N_BAGS, WIDTH, make_bags, write_bag, write_folder, write_labels
+from groupnoise.bags import read_bags
+from groupnoise.exceptions import DataError
 
 QUICK = ["-p", "max_epochs=3", "-p", "dim=8"]
 N_OBJECTS = sum(len(features) for features, _, _ in make_bags().values())
@@ -343,3 +345,59 @@ def test_a_folder_of_archives_without_labels_is_told_of_them(command, tmp_path):
     data, _ = write_folder(tmp_path, "npz")
     said = command("fit", data, "-o", "model", code=2).err
     assert "bags says no labels; give a table" in said
+
+
+def write_by_folders(folder, form, places):
+    """A file of a bag in each of these folders, in turn; returns the features of the last."""
+    for number, place in enumerate(places):
+        where = folder / place
+        where.mkdir(parents=True, exist_ok=True)
+        features = np.random.default_rng(number).normal(size=(4, 3)).astype(np.float32)
+        features[0, int("tumour" in place)] += 6
+        if form == "csv":
+            np.savetxt(
+                where / f"s{number}.csv", features, delimiter=",", header="a,b,c", comments=""
+            )
+        else:
+            np.save(where / f"s{number}.npy", features)
+
+
+@pytest.mark.parametrize("form", ["npy", "csv"])
+def test_folders_called_by_labels_need_no_table(command, tmp_path, form):
+    write_by_folders(tmp_path / "bags", form, ["tumour", "normal"] * 6)
+    said = " ".join(command("fit", "bags", "-o", "model", "-q", *QUICK).err.split())
+    assert "read as bags" in said
+    assert "took the names of folders below bags as labels: normal (6), tumour (6)" in said
+    assert "held out of training" in command("evaluate", "model", "bags").out
+    # One new bag in a folder of a known label, and bags without any.
+    write_by_folders(tmp_path / "one", "npy", ["tumour"])
+    if form == "npy":
+        assert "one: 1 bag" in command("evaluate", "model", "one").out
+    write_by_folders(tmp_path / "new", form, [".", "."])
+    command("predict", "model", "new", "-o", "answers.csv")
+    assert (tmp_path / "answers.csv").read_text().count("\n") == 9
+
+
+@pytest.mark.parametrize(
+    ("places", "labels", "patients", "split"),
+    [
+        ([f"{'ab'[k % 2]}/p{k // 4}" for k in range(24)], "ab", 6, None),
+        ([f"p{k // 4}/{'ab'[k % 2]}" for k in range(24)], "ab", 6, None),
+        ([f"{['train', 'Test'][k > 17]}/{'ab'[k % 2]}" for k in range(24)], "ab", None, 18),
+        ([f"all/{'ab'[k % 2]}" for k in range(24)], "ab", None, None),
+        ([f"{k % 3}" for k in range(24)], "012", None, None),
+        ([f"patient_{k % 3}" for k in range(24)], None, None, None),
+        ([f"{k // 2}" for k in range(24)], None, None, None),
+        ([["train", "test"][k % 2] for k in range(24)], None, None, None),
+    ],
+)
+def test_which_folders_are_labels(tmp_path, places, labels, patients, split):
+    write_by_folders(tmp_path, "npy", places)
+    if labels is None:
+        with pytest.raises(DataError, match="says no labels; give a table"):
+            read_bags(tmp_path)
+        return
+    bags = read_bags(tmp_path)
+    assert bags.class_names == list(labels)
+    assert (None if bags.patients is None else len(set(bags.patients))) == patients
+    assert (None if bags.split is None else int((bags.split == "train").sum())) == split

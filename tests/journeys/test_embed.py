@@ -240,5 +240,43 @@ def test_what_systems_put_beside_pictures_is_left_alone(command, tmp_path):
     (tmp_path / "in/Labels.CSV").write_text("id,label\na,x\n")
     assert "1 picture, " in command("embed", "in", "out", "-q").out
     assert (tmp_path / "out/Labels.CSV").is_file()
-    said = command("embed", "nested", "none", "-q", code=2).err
-    assert "beside each other and not in folders below" in said
+    assert "1 picture, " in command("embed", "nested", "below", "-q").out
+    assert (tmp_path / "below/class/a.npz").is_file()
+
+
+def write_noises(place, n_pictures, kind):
+    """Pictures of noise, of which one kind has a stripe in each tile."""
+    place.mkdir(parents=True)
+    generator = np.random.default_rng(len(str(place)))
+    for number in range(n_pictures):
+        pixels = generator.integers(0, 200, (16, 32, 3), dtype=np.uint8)
+        pixels[:, 3:6] = [255, 0, 0] if kind == "red" else [0, 0, 255]
+        Image.fromarray(pixels).save(place / f"{number}.png")
+
+
+def test_folders_called_by_labels_go_to_a_heat_map_in_three_commands(command, tmp_path):
+    for kind in ("red", "blue"):
+        write_noises(tmp_path / "pictures" / kind, 6, kind)
+    (tmp_path / "pictures/README.txt").write_text("Found in the attic.")
+    (tmp_path / "pictures/red/.thumbs").mkdir()
+    done = command("embed", "pictures", "features", "--size", "16", "-q")
+    told = "took the names of folders below pictures as labels: blue (6), red (6)"
+    assert told in " ".join(done.err.split())
+    done = command("fit", "features", "-o", "model", "-q", "-p", "max_epochs=3", "-p", "dim=4")
+    assert "below features as labels: blue (6), red (6)" in " ".join(done.err.split())
+    command("heatmap", "model", "features", "-o", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "blue/0" in page
+    assert page.count("data:image/jpeg") == 12  # every bag found its picture
+    command("predict", "model", "features", "--to", "csv", "-o", "answers")
+    assert (tmp_path / "answers/red/5.csv").is_file()
+    bags = read_bags(tmp_path / "features")
+    assert bags.bag_ids.tolist()[:2] == ["blue/0", "blue/1"]  # two are called 0
+    assert [bags.class_names[k] for k in bags.labels.argmax(axis=1)] == ["blue"] * 6 + ["red"] * 6
+
+
+def test_a_picture_beside_folders_of_more_is_told_of(command, tmp_path):
+    write_noises(tmp_path / "in/red", 3, "red")
+    Image.fromarray(np.eye(70, dtype=np.uint8) * 255).save(tmp_path / "in/overview.png")
+    said = " ".join(command("embed", "in", "out", code=2).err.split())
+    assert "in holds overview.png beside 3 pictures in folders below; move it" in said

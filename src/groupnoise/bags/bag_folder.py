@@ -23,7 +23,17 @@ from groupnoise.bags.bag_files import (
     BagFile,
     open_zarr,
 )
-from groupnoise.bags.label_table import LABEL_FILES, BagLabels, labels_in, read_label_table
+from groupnoise.bags.label_table import (
+    LABEL_FILES,
+    BagLabels,
+    are_tables_of_bags,
+    labels_by_folders,
+    labels_in,
+    labels_of_files,
+    names_by_files,
+    names_no_bag,
+    read_label_table,
+)
 from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
@@ -42,11 +52,11 @@ FEATURES_OF_JOB = ("features_*", "*/features_*")
 COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
 
 
-def holds_bag_files(source: Any, labels: Any = None) -> bool:
+def holds_bag_files(source: Any, labels: Any = None, labels_needed: bool = True) -> bool:
     """Tell whether a source is a folder of bag files, or an .h5 with a group per bag.
 
     `source`: what the user gave. `labels`: the table of labels that came with it; with one, tables
-    in the folder are bags too.
+    in the folder are bags too. `labels_needed`: without the need, so are tables that name no bags.
     """
     if not isinstance(source, (str, Path)):
         return False
@@ -61,6 +71,8 @@ def holds_bag_files(source: Any, labels: Any = None) -> bool:
     if labels is not None or labels_in(path) is not None:
         return bool(files)
     arrays = [file for file in files if file.suffix.lower() in ARRAYS]
+    if files and not arrays:
+        return (files[0].parent != path or not labels_needed) and names_no_bag(files[0])
     return any(file.suffix.lower() != ".npz" for file in arrays) or len(arrays) > 1
 
 
@@ -101,8 +113,17 @@ def read_bag_folder(
     found: BagLabels | None = None
     if labels_needed:
         ids = [bag.bag_id for bag in bags]
-        if labels is None:
-            found = _own_labels(path, ids)
+        if labels is None and (path / "labels").is_dir():
+            found = labels_of_files(path / "labels", ids)
+        elif labels is None:
+            places = [bag.path.relative_to(path) for bag in bags if bag.group is None]
+            found = labels_by_folders(places, str(path), report, known)
+            if found is None:
+                raise DataError(
+                    f"{path} says no labels; give a table with the columns of the bag and its "
+                    "label (--labels labels.csv), or put the files of each label, three or more, "
+                    "into a folder that is called so."
+                )
         else:
             found = read_label_table(
                 labels, ids, str(path), group=group, label=label, patient=patient, split=split,
@@ -153,19 +174,11 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
             "bag."
         )
     beside = folder.parent / "coords" if folder.name == "features" else None
-    bags: dict[str, BagFile] = {}
-    stems = [file.stem for file in files]
-    are_twice = len(set(stems)) < len(stems) and any(file.parent != folder for file in files)
-    for file in files:
-        # Slides of several patients may be called alike.
-        bag_id = file.relative_to(folder).with_suffix("").as_posix() if are_twice else file.stem
-        if bag_id in bags:
-            raise DataError(
-                f"bag {bag_id!r} has two files, {bags[bag_id].path} and {file}; keep one."
-            )
-        coordinates = None if beside is None else beside / f"{bag_id}.npy"
-        bags[bag_id] = BagFile(bag_id, file, None, coordinates)
-    return [bags[bag_id] for bag_id in sorted(bags)]
+    named = names_by_files(files, folder)
+    return [
+        BagFile(bag_id, named[bag_id], None, beside and beside / f"{bag_id}.npy")
+        for bag_id in sorted(named)
+    ]
 
 
 def _groups_of(path: Path) -> list[BagFile]:
@@ -220,18 +233,18 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             f"{path} holds features of several encoders or sizes; give one of these folders: "
             f"{', '.join(map(str, of_job))}."
         )
-    # Tables further below may be the parts of one.
     below = [
         file
         for file in sorted(path.glob("*/**/*"))
-        if file.suffix.lower() in ARRAYS
-        and _is_bag(file)
+        if _is_bag(file)
         and not any(
             part.startswith(".") or part.lower().endswith(ZARR)
             for part in file.relative_to(path).parts[:-1]
         )
     ]
-    return below, path
+    arrays = [file for file in below if file.suffix.lower() in ARRAYS]
+    # Tables further below may be the parts of one.
+    return arrays or (below if are_tables_of_bags(below, path) else []), path
 
 
 def _is_bag(file: Path) -> bool:
@@ -239,30 +252,6 @@ def _is_bag(file: Path) -> bool:
     suffix = file.suffix.lower()
     is_kind = suffix in SUFFIXES and file.is_file() != (suffix in ZARR)
     return is_kind and not file.name.startswith(".")
-
-
-def _own_labels(path: Path, ids: Sequence[str]) -> BagLabels:
-    """Return the labels that a torchmil folder keeps in a file per bag."""
-    folder = path / "labels"
-    if not folder.is_dir():
-        raise DataError(
-            f"{path} says no labels; give a table with the columns of the bag and its label "
-            "(--labels labels.csv)."
-        )
-    words = []
-    for bag_id in ids:
-        try:
-            value = np.load(folder / f"{bag_id}.npy", allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            raise DataError(f"bag {bag_id!r} has no readable label in {folder}.") from None
-        if value.size != 1:
-            raise DataError(
-                f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
-            )
-        words.append(str(value.ravel()[0].item()))
-    classes, codes = np.unique(words, return_inverse=True)
-    indicator: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
-    return BagLabels(indicator, classes.tolist(), None, None, {})
 
 
 @dataclass(frozen=True)

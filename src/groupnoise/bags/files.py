@@ -122,7 +122,7 @@ def read_bags(
     if stored is not None:
         return stored
     tell = report or say_nothing
-    if holds_bag_files(source, labels):
+    if holds_bag_files(source, labels, labels_needed):
         return read_bag_folder(
             source, labels=labels, group=group, label=label, features=features, patient=patient,
             split=split, label_separator=label_separator, name=name, report=tell,

@@ -1,12 +1,13 @@
-"""The table of bag labels that lies beside a folder of bags: ids, labels, patients, splits."""
+"""What says the labels of a folder of bags: a table, the folders below, or a file per bag."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ SPLITS = {
     "test": ("test", "testing", "te", "holdout", "held-out"),
 }
 """What a split column may say, in any case."""
+SIDE_OF = {word: side for side, words in SPLITS.items() for word in words}
+MAX_TOLD = 6
+MAX_HEAD = 1 << 20
+"""Bytes of a table in which its names of columns are looked for."""
+MIN_PATIENTS = 5
+"""Folders of which one may be held out, in folders that are called by labels."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,110 @@ def patients_of_rows(
     return (cells if kinds["first"].n_unique() < kinds.height else None), column
 
 
+def names_by_files(files: Sequence[Path], folder: Path) -> dict[str, Path]:
+    """Return files by the name of their bag: their own, with their folders where two are alike."""
+    stems = [file.stem for file in files]
+    are_twice = len(set(stems)) < len(stems) and any(file.parent != folder for file in files)
+    named: dict[str, Path] = {}
+    for file in files:
+        # Slides of several patients may be called alike.
+        bag_id = file.relative_to(folder).with_suffix("").as_posix() if are_twice else file.stem
+        if bag_id in named:
+            raise DataError(f"bag {bag_id!r} has two files, {named[bag_id]} and {file}; keep one.")
+        named[bag_id] = file
+    return named
+
+
+def labels_by_folders(
+    places: Sequence[PurePath], folder: str, report: Report, known: KnownLabels
+) -> BagLabels | None:
+    """Return the labels that the folders of bags are called by; None where they are no labels.
+
+    Of folders in folders the level with the fewest names is that of the labels, or the one a model
+    knows; names of splits may stand above it, and another level with many names is of patients.
+    `places`: the files of the bags, seen from `folder`.
+    """
+    parents = [place.parts[:-1] for place in places]
+    levels = [list(names) for names in zip(*parents, strict=False)]
+    levels = levels[: min(map(len, parents), default=0)]
+    sides = None
+    if levels and {name.lower() for name in levels[0]} <= set(SIDE_OF):
+        sides = np.array([SIDE_OF[name.lower()] for name in levels.pop(0)])
+        sides = sides if (sides == "train").any() else None
+    of_model = [level for level in levels if set(level) <= set(known.classes)]
+    several = [level for level in levels if len(set(level)) > 1]
+    free = [level for level in several if not _are_numbered(level)]
+    words = next(iter(of_model), min(free, key=lambda level: len(set(level)), default=None))
+    if words is None or (not of_model and len(words) < MIN_PER_LABEL * len(set(words))):
+        return None
+    classes, codes = np.unique(words, return_inverse=True)
+    memberships: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
+    sizes = Counter(words)
+    shown = ", ".join(f"{name} ({sizes[name]})" for name in classes.tolist()[:MAX_TOLD])
+    more = ", ..." if len(classes) > MAX_TOLD else ""
+    report(f"took the names of folders below {folder} as labels: {shown}{more}")
+    say_of_labels(classes.tolist(), memberships, lambda row: str(places[row]), report)
+    others = [level for level in several if level is not words]
+    patients = next(
+        (level for level in others if MIN_PATIENTS <= len(set(level)) < len(level)), None
+    )
+    if patients is not None:
+        report(
+            f"took {counted(len(set(patients)), 'folders')}, such as {patients[0]!r}, as patients: "
+            "bags of each stay together in every hold-out"
+        )
+    if sides is not None:
+        report("bags are held out as the folders of splits say")
+    of_patients = None if patients is None else np.array(patients)
+    return BagLabels(memberships, classes.tolist(), of_patients, sides, {})
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    """Tell whether folders are called by whom or what they hold and a number, as `patient_07`."""
+    stems = {name.rstrip("0123456789") for name in names}
+    is_one = len(stems) == 1 and not any(name in stems for name in names)
+    parts = ("patient", "group", "user", "item")
+    return is_one and any(usual_column(part, list(stems)) for part in parts)
+
+
+def are_tables_of_bags(files: Sequence[Path], path: Path) -> bool:
+    """Tell whether tables in folders called like labels hold a bag each: no column says more."""
+    places = [file.relative_to(path) for file in files]
+    is_partition = any("=" in part for place in places for part in place.parts)
+    if is_partition or labels_by_folders(places, str(path), say_nothing, KnownLabels()) is None:
+        return False
+    return names_no_bag(files[0])
+
+
+def names_no_bag(table: Path) -> bool:
+    """Tell whether the columns of a table, read from its head alone, say of no bag or click."""
+    if table.suffix.lower() == ".parquet":
+        columns = list(pl.read_parquet_schema(table))
+    else:
+        with table.open("rb") as stream:
+            head = stream.readline(MAX_HEAD).decode("utf-8", "replace")
+        columns = [name.strip(" \"'\r\n\ufeff") for name in re.split(r"[,;\t]", head)]
+    return not any(usual_column(part, columns) for part in ("group", "user", "item", "label"))
+
+
+def labels_of_files(folder: Path, ids: Sequence[str]) -> BagLabels:
+    """Return the labels that a torchmil folder keeps in a file per bag."""
+    words = []
+    for bag_id in ids:
+        try:
+            value = np.load(folder / f"{bag_id}.npy", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            raise DataError(f"bag {bag_id!r} has no readable label in {folder}.") from None
+        if value.size != 1:
+            raise DataError(
+                f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
+            )
+        words.append(str(value.ravel()[0].item()))
+    classes, codes = np.unique(words, return_inverse=True)
+    indicator: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
+    return BagLabels(indicator, classes.tolist(), None, None, {})
+
+
 def _only_words(table: Table, taken: Collection[str], report: Report) -> str | None:
     """Return the one column that can be the label where none is called so; None of several."""
     free = [name for name in table.frame.columns if name not in taken]
@@ -257,15 +368,14 @@ def _filled(table: Table, column: str) -> NDArray[Any]:
 
 def _sides(table: Table, column: str) -> NDArray[Any]:
     """Return "train", "validation" or "test" of each bag."""
-    side_of = {word: side for side, words in SPLITS.items() for word in words}
     cells = _filled(table, column)
     for row, cell in enumerate(cells.tolist()):
-        if cell.lower() not in side_of:
+        if cell.lower() not in SIDE_OF:
             raise DataError(
                 f"{table.locate(row)}: column {column!r} says {cell!r}; train, validation or test "
                 "is needed."
             )
-    sides = np.array([side_of[cell.lower()] for cell in cells.tolist()])
+    sides = np.array([SIDE_OF[cell.lower()] for cell in cells.tolist()])
     if not (sides == "train").any():
         raise DataError(f"{table.origin}: column {column!r} leaves no bag to train on.")
     return sides

@@ -296,12 +296,15 @@ def write_answers(
             "objects without coordinates in a plane cannot be written as GeoJSON; write csv or h5."
         )
     for bag in answers.bag_ids:
-        if Path(bag).name != bag or bag in ("", ".", ".."):
+        place = Path(bag)  # bags of one name lie in folders, as their features do
+        if place.as_posix() != bag or place.is_absolute() or {"..", "."} & {*place.parts, bag}:
             raise DataError(f"bag {bag!r} cannot be the name of a file; write one table instead.")
     write = {"csv": _write_csv, "h5": _write_h5, "geojson": _write_geojson}[form]
     with new_data_folder(folder) as building:
         for number, bag in enumerate(answers.bag_ids):
-            write(building / f"{bag}.{form}", answers, number, size)
+            path = building / f"{bag}.{form}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, answers, number, size)
     return [folder / f"{bag}.{form}" for bag in answers.bag_ids]
 
 

@@ -145,7 +145,7 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
 
 
 @takes(
-    folder=argument("Pictures, texts or recordings, one per bag."),
+    folder=argument("Pictures, texts or recordings, one per bag, also in folders by label."),
     output=argument("Folder of features to write."),
     kind="pictures, texts or recordings, where FOLDER has several.",
     size=option("Pixels of a tile or seconds of a segment.", show_default="64, or 1"),
@@ -187,6 +187,7 @@ def embed(
             folder, output, kind=kind, size=size, stride=stride, background=background, form=to,
             like=like, encoder=encoder, weights=weights,
             on_file=lambda done, total: show({"stage": "describing", "done": done, "total": total}),
+            report=say_aside,
         )  # fmt: skip
     left_out = f" ({made.n_dropped} of background left out)" if made.n_dropped else ""
     bags = f"{counted(made.n_bags, made.kind)}, {counted(made.n_objects, 'objects')}"

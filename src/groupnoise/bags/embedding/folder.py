@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,18 +21,22 @@ from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.bags.embedding.pictures import PICTURES, check_cut, open_picture
 from groupnoise.bags.embedding.sequences import RECORDINGS, TEXTS, learn_words, read_text
-from groupnoise.bags.label_table import labels_in
+from groupnoise.bags.label_table import labels_by_folders, labels_in, names_by_files
+from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core.checks import check_choice, check_positive, require
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.files import read_json, write_json
 from groupnoise.io.local_encoders import load_encoder
-from groupnoise.io.sources import say_nothing
+from groupnoise.io.sources import Report, say_nothing
 from groupnoise.pages import data_address
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""
 KINDS = {"pictures": PICTURES, "texts": TEXTS, "recordings": RECORDINGS}
+NOTICES = ("readme", "license", "licence", "copying", "notice", "changelog", "credits")
+"""Texts that lie beside files of another kind and are no bags."""
 FORMS = ("npz", "h5")
 OWN = "a callable of the user's own"
 MAX_SIDE = 480
@@ -77,6 +81,7 @@ def embed_folder(
     encoder: Callable[[Any], Any] | str | None = None,
     weights: str | Path | None = None,
     on_file: Callable[[int, int], None] | None = None,
+    report: Report | None = None,
 ) -> EmbeddedFolder:
     """Cut every file of a folder into objects, describe them, and write one file per bag.
 
@@ -87,7 +92,8 @@ def embed_folder(
     Parameters
     ----------
     folder : path
-        Pictures, texts or recordings (.wav), one per bag; a `labels.csv` in it is copied.
+        Pictures, texts or recordings (.wav), one per bag; a `labels.csv` in it is copied. Folders
+        below are kept as they are: without a table, `fit` takes their names as labels.
     output : path
         The folder to write, which must not exist.
     kind : {"pictures", "texts", "recordings"}, optional
@@ -113,6 +119,8 @@ def embed_folder(
         File of the weights of an encoder that is named: safetensors, or tensors of torch.
     on_file : callable, optional
         Called with the number of files done and of all.
+    report : callable, optional
+        Told which labels folders are called by, one sentence at a time.
 
     Returns
     -------
@@ -126,8 +134,10 @@ def embed_folder(
     earlier = None if like is None else read_record(Path(like))
     if earlier is not None and (size, stride, background) != (None, None, None):
         raise ParameterError("like= says how files are cut; leave out size, stride and background.")
-    kind, files = find_raw_files(folder, kind or (None if earlier is None else earlier.kind))
-    raw = KINDS[kind]
+    kind, named_files = find_raw_files(
+        folder, kind or (None if earlier is None else earlier.kind), report or say_nothing
+    )
+    raw, files = KINDS[kind], list(named_files.values())
     named = encoder if isinstance(encoder, str) else OWN if encoder is not None else ""
     if earlier is not None and earlier.encoder != named:
         if named or earlier.encoder == OWN:
@@ -161,13 +171,18 @@ def embed_folder(
     with new_data_folder(output) as building:
         for number, path in enumerate(files):
             found = raw.embed(path, cut, encoder)
-            _write(building / f"{path.stem}.{form}", found, names, raw.coordinate_names)
+            place = building / path.relative_to(folder).with_suffix(f".{form}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _write(place, found, names, raw.coordinate_names)
             n_objects += len(found.features)
             n_dropped += found.n_dropped
             if on_file is not None:
                 on_file(number + 1, len(files))
         if (table := labels_in(folder)) is not None:
             shutil.copyfile(table, building / table.name)
+        elif report is not None:
+            places = [path.relative_to(folder) for path in files]
+            labels_by_folders(places, str(folder), report, KnownLabels())
         source = os.path.relpath(folder.resolve(), output.resolve())
         of_encoder = (named, "" if weights is None else str(weights))
         made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source, *of_encoder)
@@ -175,47 +190,55 @@ def embed_folder(
     return made
 
 
-def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Path]]:
-    """Return what a folder holds and its files, in the order of their names.
+def find_raw_files(
+    folder: Path, kind: str | None = None, report: Report = say_nothing
+) -> tuple[str, dict[str, Path]]:
+    """Return what a folder holds and its files by the names of their bags, in their order.
 
-    Returns `kind`: "pictures", "texts" or "recordings"; `files`: at least one, no two of the same
-    stem. `folder`: raw files of one kind. `kind`: the files to take where there are several kinds.
+    Returns `kind`: "pictures", "texts" or "recordings"; `files`: at least one, in the folder, or
+    below where it has none itself. `folder`: raw files of one kind. `kind`: the files to take where
+    there are several kinds.
     """
     if not folder.is_dir():
         raise MissingDataError(f"there is no folder {folder}; check the path.")
     if kind is not None:
         check_choice("kind", kind, KINDS)
-    entries = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    entries = [path for path in entries if not path.name.startswith(".")]
+    entries = [
+        path
+        for path in sorted(folder.glob("**/*"))
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
     found = {
         name: [path for path in entries if path.suffix.lower() in raw.suffixes]
         for name, raw in KINDS.items()
         if kind in (None, name)
     }
     there = {name: files for name, files in found.items() if files}
+    if len(there) > 1:  # what tells of the others is none of them
+        there = {
+            name: files
+            for name, files in there.items()
+            if any(path.stem.lower() not in NOTICES for path in files)
+        }
     if not there:
         known = ", ".join(suffix for raw in KINDS.values() for suffix in raw.suffixes)
         raise DataError(
-            f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed"
-            f"{', beside each other and not in folders below' * any(_below(folder))}."
+            f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed."
         )
     if len(there) > 1:
         raise DataError(f"{folder} holds {' and '.join(there)}; say which with `kind` (--kind).")
     ((name, files),) = there.items()
-    stems: dict[str, Path] = {}
-    for path in files:
-        if path.stem in stems:
-            raise DataError(
-                f"bag {path.stem!r} has two files, {stems[path.stem]} and {path}; rename one."
-            )
-        stems[path.stem] = path
-    return name, files
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield the raw files in folders below a folder."""
-    suffixes = [suffix for raw in KINDS.values() for suffix in raw.suffixes]
-    return (path for path in folder.glob("*/**/*") if path.suffix.lower() in suffixes)
+    beside = [path for path in files if path.parent == folder]
+    n_below = len(files) - len(beside)
+    if n_below > len(beside) > 0:
+        raise DataError(
+            f"{folder} holds {beside[0].name} beside {counted(n_below, name)} in folders below; "
+            "move it into one of them, or elsewhere."
+        )
+    if beside and n_below:
+        report(f"passed over {counted(n_below, name)} in folders below {folder}")
+    return name, names_by_files(beside or files, folder)
 
 
 def read_record(folder: Path) -> EmbeddedFolder:
@@ -318,7 +341,7 @@ def find_sources(data: str, folder: Path | None, downsample: float = 1.0) -> Sou
     size = None
     if kind == "pictures":
         size = _patch_size(data) if record is None else record.cut.size
-    return Sources(kind, {file.stem: file for file in files}, size, downsample)
+    return Sources(kind, files, size, downsample)
 
 
 def _patch_size(data: str) -> float | None:
