@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from _reproduction_tables import NAMES, OURS_IN_SOME_FORM, UNSMOOTHED
 
+from groupnoise.reproduce.files import read_trial_line
 from groupnoise.reproduce.report import PairedDifference, corrected_t_test, holm
-from groupnoise.reproduce.verification import read_trial_line
 
 MAX_P = 0.05
 TEST_TO_TRAIN = 1 / 8

@@ -22,9 +22,9 @@ from _record import RESULTS, write_result
 
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.io.files import write_json
+from groupnoise.reproduce.files import FINAL, parse_recipe, read_recipe, read_trial_line, trial_line
 from groupnoise.reproduce.jobs import read_results
 from groupnoise.reproduce.provenance import spell_command
-from groupnoise.reproduce.recipe_files import parse_recipe, read_recipe
 from groupnoise.reproduce.report.reproduction import reproduction_rows
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import (
@@ -35,7 +35,6 @@ from groupnoise.reproduce.running import (
     fit_seconds,
     plan_reproduction,
 )
-from groupnoise.reproduce.verification import FINAL, read_trial_line, trial_line
 
 RECIPES = Path(__file__).parents[1] / "src/groupnoise/reproduce/recipes"
 TIMES = RECIPES / "times.json"

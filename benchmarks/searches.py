@@ -31,7 +31,7 @@ from groupnoise.cli.demo import parse_seeds
 from groupnoise.core.metrics import accuracy
 from groupnoise.io import BagDataset, PartialLabelDataset, load_dataset
 from groupnoise.io.datasets import keep_objects, split_rows, subset_bags, subset_rows
-from groupnoise.reproduce.recipe_files import read_recipe
+from groupnoise.reproduce.files import read_recipe
 
 RECIPES = Path(__file__).parents[1] / "src/groupnoise/reproduce/recipes"
 BAG_TEMPERATURES = ((1.0, 0.7), (10.0, 0.5))

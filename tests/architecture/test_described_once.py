@@ -5,7 +5,7 @@ import inspect
 from pathlib import Path
 
 import groupnoise
-from groupnoise.core.docstrings import _read
+from groupnoise.core.words import _read
 
 PACKAGE = Path(groupnoise.__path__[0])
 

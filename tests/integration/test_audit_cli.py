@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from groupnoise.audit.attachments import picture_of_array
+from groupnoise.audit.evidence import picture_of_array
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop

@@ -14,7 +14,7 @@ import pytest
 
 from groupnoise.cli.app import main
 from groupnoise.exceptions import ConfigError
-from groupnoise.reproduce.recipe_files import read_recipe
+from groupnoise.reproduce.files import read_recipe
 
 RECIPE = """
 setting = "pll"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import Columns, IntArray
 from groupnoise.core.checks import check_choice, require
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 from groupnoise.io.answer_files import write_table
 
 NAMED_COLUMNS = ("source", "target", "object", "suggested")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.audit.attachments import Attachments
+from groupnoise.audit.evidence import Attachments
 from groupnoise.audit.issues import GroupIssues, IssueKind
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.words import counted

@@ -17,7 +17,6 @@ from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import as_bags, holds_bags, read_bag_labels
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.objective import GroupObjective, ObjectScores, mean_probability, object_scores
@@ -25,6 +24,7 @@ from groupnoise.core.pair_matching import Matching
 from groupnoise.core.scaling import Scaler, check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.weighting import ContrastiveWeighting
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import MatchingEstimator

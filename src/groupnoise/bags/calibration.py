@@ -15,10 +15,10 @@ from groupnoise.bags.bag_odds import with_scaled_bags, with_scaled_instances
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import is_complete, read_bag_labels, read_instance_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
+from groupnoise.core.words import inherit_docstring
 from groupnoise.training.calibration import (
     CalibratedSets,
     Calibration,

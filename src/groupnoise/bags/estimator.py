@@ -33,12 +33,11 @@ from groupnoise.core.checks import (
     check_positive,
 )
 from groupnoise.core.device import training_on
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import GroupObjective, Marginal, Selection
 from groupnoise.core.scaling import SCALINGS, Scaler, remember_columns, tables_of_bags
 from groupnoise.core.weighting import Similarity
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints

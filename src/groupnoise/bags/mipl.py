@@ -17,7 +17,6 @@ from groupnoise.bags.forms import as_bags, check_labelled, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.checks import check_count, check_dropout, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
@@ -34,6 +33,7 @@ from groupnoise.core.scaling import (
     tables_of_bags,
 )
 from groupnoise.core.weighting import Similarity
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.model_files import pack_labels, unpack_labels

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import (
     answered_right,
     check_equal_rows,
@@ -27,6 +26,7 @@ from groupnoise.core.objective import ObjectScores, mean_output, mean_probabilit
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.prior_weights import spread_over_neighbours
 from groupnoise.core.selective import belief_in_candidates
+from groupnoise.core.words import inherit_docstring
 from groupnoise.training.calibration import (
     MIN_KNOWN,
     CalibratedSets,

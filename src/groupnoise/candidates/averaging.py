@@ -17,10 +17,10 @@ from groupnoise.candidates.answers import DETAILS
 from groupnoise.candidates.held_out import at_temperature, information
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import GroupObjective, ObjectScores
 from groupnoise.core.scaling import rows_to_predict
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.halving import Search, is_level
 from groupnoise.decisions.portfolio import Option, is_auto
 from groupnoise.training.parameters import (

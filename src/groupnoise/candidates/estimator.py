@@ -26,8 +26,8 @@ from groupnoise.candidates.decide import (
 from groupnoise.candidates.held_out import HeldOutTrials
 from groupnoise.candidates.model import CandidateModel, read_rows
 from groupnoise.core.device import find_device
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.scaling import Scaler, remember_columns
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.halving import SAVED_AS
 from groupnoise.decisions.portfolio import AUTO, is_auto
 from groupnoise.training.calibration import calibrated_by, why_not_to_trust_sets

@@ -27,7 +27,6 @@ from groupnoise.core.checks import (
     check_features,
     check_positive,
 )
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
@@ -42,6 +41,7 @@ from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
 from groupnoise.core.prior_weights import group_weights, log_candidate_weights
 from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
 from groupnoise.core.trees import TreesEncoder
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.trade_off import CandidateTrials
 from groupnoise.exceptions import DataError, ParameterError

@@ -21,10 +21,9 @@ from groupnoise.candidates.label_issues import (
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.objective import Selection
 from groupnoise.core.scaling import Scaler
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate

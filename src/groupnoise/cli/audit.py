@@ -28,7 +28,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.audit.attachments import Attachments
+    from groupnoise.audit.evidence import Attachments
     from groupnoise.audit.issues import GroupIssues
 
 DEFAULT_FOLDS = 5
@@ -182,7 +182,7 @@ def _attachments(
     found: Found, images: list[str], text: str | None, items: Path | None
 ) -> Attachments | None:
     """Return pictures and text from columns of the user's own; None leaves those of the data."""
-    from groupnoise.audit.attachments import read_item_attachments, read_row_attachments
+    from groupnoise.audit.evidence import read_item_attachments, read_row_attachments
 
     if not images and text is None:
         if items is not None:

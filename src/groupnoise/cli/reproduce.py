@@ -117,9 +117,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper with all baselines, reported beside the printed figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
-    from groupnoise.reproduce.recipe_files import read_recipe
+    from groupnoise.reproduce.files import read_recipe, read_result_file
     from groupnoise.reproduce.running import TimeTable
-    from groupnoise.reproduce.verification import read_result_file
 
     if trials is not None and (seeds is not None or trials < 1):
         raise ParameterError("--trials takes a whole number of at least 1, and no --seeds beside.")
@@ -291,8 +290,8 @@ def _check(
     plans: Sequence[Plan], n_trials: int, output: Path, results: list[TrialResult], n_jobs: int
 ) -> None:
     """Repeat kept trials; a figure that differs ends the command with code 1."""
+    from groupnoise.reproduce.files import TOLERANCE, Repeated, check_trials
     from groupnoise.reproduce.jobs import read_results
-    from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials
 
     def tell(figures: list[Repeated]) -> None:
         for figure in figures:

@@ -101,7 +101,7 @@ def review(
 
 def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:
     """Return what asks for the right label of rows, given the answers so far."""
-    from groupnoise.audit.attachments import picture_columns, picture_paths
+    from groupnoise.audit.evidence import picture_columns, picture_paths
     from groupnoise.io.tables import Table
     from groupnoise.review.questions import RowQuestions
     from groupnoise.votes.resolution import resolve

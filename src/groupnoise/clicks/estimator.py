@@ -21,9 +21,9 @@ from groupnoise.clicks.updates import UpdatableRecommender
 from groupnoise.clicks.window_training import CLICK_VALUES
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.device import training_on
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import Selection
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from groupnoise.core.checks import check_count
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 
 MULTINOMIAL_IDS = 1 << 24
 """The most ids that torch draws from by their chances."""

@@ -16,8 +16,7 @@ from groupnoise.core.checks import (
     check_not_empty,
     checked_offsets,
 )
-from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.exceptions import DataError
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from groupnoise.core.checks import check_choice, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.objective import (
     GroupObjective,
     LossOutput,
@@ -28,7 +27,7 @@ from groupnoise.core.quantifier import (
     presence,
 )
 from groupnoise.core.weighting import Similarity, Weighting
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.exceptions import DataError, EmptyGroupError, ParameterError
 
 

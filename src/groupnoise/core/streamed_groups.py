@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import IntArray, offsets_of, ragged_rows, release_pages
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler, is_long
+from groupnoise.core.words import inherit_docstring
 
 MAX_BYTES_IN_MEMORY = 1 << 30
 """Features that would take more than this in single precision stay on disk."""

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from groupnoise.core import batching
 from groupnoise.core.batching import fits_products, inner_products
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:

@@ -1,8 +1,12 @@
-"""Counts and names in sentences."""
+"""Counts and names in sentences, and docstrings that describe a parameter once."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
 
 ENDINGS = (("ies", "y"), ("sses", "ss"), ("s", ""))
 
@@ -24,3 +28,107 @@ def counted(number: int, things: str, form: str = "") -> str:
 def quoted(names: Sequence[str]) -> str:
     """Return names as they stand in a sentence."""
     return " and ".join(map(repr, names))
+
+
+Class = TypeVar("Class", bound=type)
+
+HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
+LITERALS = (str, int, float, bool, tuple, type(None))
+
+
+def inherit_docstring(cls: Class, like: type | None = None) -> Class:
+    """Complete the numpydoc of a class and of its methods.
+
+    What a class does not say itself of the parameters of its signature and of its Attributes, its
+    bases say. A method has Parameters and Returns of the method it overrides, and a parameter
+    that is described nowhere else is the one that another method of the class describes, the
+    first that does. Defaults are those of the signature: a new default is no reason to describe
+    a parameter again.
+
+    `cls`: the class. A dataclass is made one first: the signature says what the parameters are.
+    `like`: a class whose methods do the same, and describe what bases do not.
+    """
+    bases = (*cls.__mro__[1:-1], *([] if like is None else [like]))
+    _complete(cls, [base.__doc__ for base in bases], [])
+    said = [method.__doc__ for base in cls.__mro__[:-1] for method in _methods(base).values()]
+    for name, method in _methods(cls).items():
+        overridden = [_methods(base)[name].__doc__ for base in bases if name in _methods(base)]
+        _complete(method, overridden, said)
+    return cls
+
+
+def _methods(cls: type) -> dict[str, Any]:
+    """Return the public methods that a class itself defines."""
+    members = {
+        name: value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        for name, value in vars(cls).items()
+        if not name.startswith("_")
+    }
+    return {name: value for name, value in members.items() if inspect.isfunction(value)}
+
+
+def _complete(definition: Any, inherited: list[str | None], beside: list[str | None]) -> None:
+    """Add to a docstring what those say that it inherits from, and those that stand beside it."""
+    if not definition.__doc__:  # nothing said, or run without docstrings
+        return
+    summary, sections = _read(definition.__doc__)
+    bases = [_read(docstring)[1] for docstring in inherited if docstring]
+    own, parameters = sections.get("Parameters", {}), {}
+    for name, parameter in inspect.signature(definition).parameters.items():
+        if name in own:
+            parameters[name] = own[name]
+        elif entry := _first_entry([*inherited, *beside], name):
+            parameters[name] = _with_default(entry, parameter.default)
+    complete = {"Parameters": {**parameters, **own}}
+    if inspect.isclass(definition):
+        complete["Parameters"] = {**own, **parameters}  # what is its own comes first
+        attributes: dict[str, str] = {}
+        for each in (*reversed(bases), sections):
+            attributes |= each.get("Attributes", {})
+        complete["Attributes"] = attributes
+    else:
+        results = [each["Returns"] for each in (sections, *bases) if "Returns" in each]
+        complete["Returns"] = results[0] if results else {}
+    definition.__doc__ = summary + "".join(
+        f"\n\n{heading}\n{'-' * len(heading)}\n" + "\n".join(entries.values())
+        for heading, entries in {**complete, **sections, **complete}.items()
+        if entries
+    )
+
+
+def _first_entry(docstrings: list[str | None], name: str) -> str | None:
+    found = (_read(each)[1].get("Parameters", {}).get(name) for each in docstrings if each)
+    return next(filter(None, found), None)
+
+
+@cache
+def _read(docstring: str) -> tuple[str, dict[str, dict[str, str]]]:
+    """Return what stands before the sections, and of each section its entries by name."""
+    summary, *parts = HEADING.split(inspect.cleandoc(docstring))
+    sections = {}
+    for heading, text in zip(parts[::2], parts[1::2], strict=True):
+        has_names = heading in ("Parameters", "Attributes")
+        entries = ENTRY.split(text)[1:] if has_names else [text]
+        sections[heading] = {_name(entry): entry.rstrip() for entry in entries}
+    return summary.rstrip(), sections
+
+
+def _name(entry: str) -> str:
+    return entry.partition("\n")[0].partition(" : ")[0].lstrip("*")
+
+
+def _with_default(entry: str, default: Any) -> str:
+    """Return an entry whose first line names this default, and "auto" if it is that."""
+    head, newline, text = entry.partition("\n")
+    kind, says_default, before = head.partition(", default=")
+    kind = kind.removesuffix(", optional")
+    if default is inspect.Parameter.empty:
+        return f"{kind}{newline}{text}"
+    if not isinstance(default, LITERALS) or (default is None and not says_default):
+        return entry
+    name, colon, values = kind.partition(" : ")
+    if default == "auto" and '"auto"' not in before + values:
+        values = f'"auto" or {values}'
+    shown = f'"{default}"' if isinstance(default, str) else repr(default)
+    return f"{name}{colon}{values}, default={shown}{newline}{text}"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from urllib.parse import quote
 
 from groupnoise.core.checks import as_histories, check_count, check_positive, require
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import DataError, ParameterError, ServiceError
 from groupnoise.recall.items import ItemId
 

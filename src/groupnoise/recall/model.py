@@ -13,7 +13,7 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import as_histories
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
 from groupnoise.recall.options import POOL, ItemFilter, RecallOptions, strongest_interest

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.core.checks import check_count
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
 from groupnoise.io.array_folder import read_manifest
 from groupnoise.io.files import (

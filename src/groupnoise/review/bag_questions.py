@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.audit.attachments import (
+from groupnoise.audit.evidence import (
     Picture,
     picture_columns,
     picture_of_array,

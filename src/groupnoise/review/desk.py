@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.audit.attachments import Picture
+from groupnoise.audit.evidence import Picture
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.review.questions import AnswerFile, Questions, RowQuestions

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from groupnoise.audit.attachments import Picture, read_picture
+from groupnoise.audit.evidence import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError, OutputError
 from groupnoise.io.answer_files import OF_PEOPLE

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, below, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, find_device
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.threads import threads_for
+from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import ParameterError, TrainingError
 from groupnoise.training.baseline import SavedClassifier
 from groupnoise.training.optimizer import Adam

@@ -13,7 +13,6 @@ from torch import nn
 
 from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.objective import All, Marginal, Max, Selection, Tempered, TopK
 from groupnoise.core.pair_matching import PerObjectWeighting
 from groupnoise.core.prior_weights import ClassWeight
@@ -25,7 +24,7 @@ from groupnoise.core.weighting import (
     Similarity,
     Weighting,
 )
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.io.model_files import pack_parameters, unpack_parameters
 
 WEIGHTS = "model."

@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import dataclass
 
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 
 
 @inherit_docstring

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from groupnoise.reproduce.recipe_files import read_recipe
+from groupnoise.reproduce.files import read_recipe, read_trial_line, trial_line
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import plan_reproduction
-from groupnoise.reproduce.verification import read_trial_line, trial_line
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

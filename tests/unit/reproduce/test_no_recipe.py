@@ -7,8 +7,8 @@ from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks.shop import make_shop
 from groupnoise.exceptions import ConfigError
+from groupnoise.reproduce.files import NO_RECIPE, read_recipe
 from groupnoise.reproduce.jobs import make_trial
-from groupnoise.reproduce.recipe_files import NO_RECIPE, read_recipe
 from groupnoise.reproduce.run import run_method
 
 HEADS = {

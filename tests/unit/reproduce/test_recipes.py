@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import ConfigError
-from groupnoise.reproduce.recipe_files import read_recipe
+from groupnoise.reproduce.files import read_recipe
 
 RECIPE = """
 setting = "mil"

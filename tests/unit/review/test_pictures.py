@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from groupnoise.audit.attachments import picture_columns, picture_paths, read_picture
+from groupnoise.audit.evidence import picture_columns, picture_paths, read_picture
 from groupnoise.exceptions import DataError
 from groupnoise.io.tables import read_table
 from groupnoise.review import Desk
@@ -40,7 +40,7 @@ def test_what_is_no_picture_missing_or_too_large_is_refused(tmp_path, monkeypatc
         read_picture(tmp_path / "none.png")
     with pytest.raises(DataError, match="cannot be read"):
         read_picture(tmp_path / "a\0b.png")
-    monkeypatch.setattr("groupnoise.audit.attachments.MAX_BYTES", 10)
+    monkeypatch.setattr("groupnoise.audit.evidence.MAX_BYTES", 10)
     (tmp_path / "large.png").write_bytes(PNG)
     with pytest.raises(DataError, match="larger than"):
         read_picture(tmp_path / "large.png")

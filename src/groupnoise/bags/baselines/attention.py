@@ -15,8 +15,8 @@ from groupnoise.bags.baselines.base import bag_softmax, bag_sum
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_count
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.training.networks import as_features, hidden_layers, hidden_width
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from groupnoise.bags.forms import as_bags, holds_bags, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.scaling import check_same_columns, remember_columns, tables_of_bags
+from groupnoise.core.words import inherit_docstring
 from groupnoise.training.baseline import SavedClassifier
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from scipy.special import expit
 from groupnoise.bags.baselines.base import BagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 
 _LARGEST_EXPONENT = 500.0
 """Beyond it a sum of exponentials may overflow, so that the largest is taken off first."""

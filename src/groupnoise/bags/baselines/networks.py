@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from groupnoise.bags.baselines.base import BagClassifier, BagIndex, bag_max, bag_mean
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_choice, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.training.networks import (
     UNWATCHED,
     HiddenWidths,

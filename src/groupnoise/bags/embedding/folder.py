@@ -19,8 +19,15 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.bags.embedding import Cut, Embedded
-from groupnoise.bags.embedding.pictures import PICTURES, check_cut, open_picture
-from groupnoise.bags.embedding.sequences import RECORDINGS, TEXTS, learn_words, read_text
+from groupnoise.bags.embedding.describing import (
+    PICTURES,
+    RECORDINGS,
+    TEXTS,
+    check_cut,
+    learn_words,
+    open_picture,
+    read_text,
+)
 from groupnoise.bags.label_table import labels_by_folders, labels_in, names_by_files
 from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core.checks import check_choice, check_positive, require

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from groupnoise.core.arrays import BoolArray, FloatArray
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import answered_right, read_candidate_sets
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.exceptions import DataError
 from groupnoise.training.baseline import SavedClassifier
 

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 
 
 @inherit_docstring

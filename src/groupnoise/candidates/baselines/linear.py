@@ -11,7 +11,7 @@ from scipy.special import expit, log_softmax
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 
 
 class LinearPartialLabelClassifier(PartialLabelClassifier):

@@ -12,7 +12,7 @@ from torch import Tensor
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
 from groupnoise.core.checks import check_positive
-from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import inherit_docstring
 from groupnoise.training.networks import UNWATCHED, NetworkClassifier, Validate, Watch, as_features
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.item_to_item import ItemToItemRecommender
 from groupnoise.clicks.recommender import Recommender
 from groupnoise.core.arrays import FloatArray, below
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.io.model_files import (
     pack_parameters,
     read_model,

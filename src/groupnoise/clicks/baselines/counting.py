@@ -18,8 +18,8 @@ from groupnoise.clicks.recommender import last_items
 from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.array_folder import (
     FLOATS,

@@ -14,8 +14,8 @@ from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.baselines.counting import baskets, item_counts, stored_table
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.io.array_folder import (
     FLOATS,
     INTEGERS,

@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 from groupnoise.clicks.baselines.sasrec import CausalNetwork, SASRecRecommender
 from groupnoise.clicks.evidence_training import training_sequences
 from groupnoise.core.chunked_softmax import log_normalizer
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 
 RADII = (0.8, 0.99)
 """Between which the decays of untrained recurrences lie."""

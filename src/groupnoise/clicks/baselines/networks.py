@@ -26,8 +26,8 @@ from groupnoise.core.arrays import (
 )
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, answering_on_cpu, find_device
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import DataError
 from groupnoise.training.networks import seeded, train_network

@@ -13,8 +13,8 @@ from groupnoise.clicks.baselines.networks import WindowRecommender, binary_loss
 from groupnoise.clicks.recommender import last_items
 from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
 from groupnoise.core.checks import check_choice
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 
 _INPUTS_AT_ONCE = 1 << 24
 """Numbers the perceptron reads at once: 64 MB in single precision, its layers about twice more."""

@@ -20,8 +20,8 @@ from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.device import answering_on_cpu, find_device
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.optimizer import Adam

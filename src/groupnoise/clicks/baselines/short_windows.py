@@ -18,8 +18,8 @@ from groupnoise.clicks.baselines.networks import (
 )
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_positive
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import inherit_docstring
 
 _ADAGRAD_START = 0.05
 

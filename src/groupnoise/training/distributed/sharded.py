@@ -10,9 +10,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder, look_up
 from groupnoise.core.model import MatchingModel
+from groupnoise.core.words import inherit_docstring
 
 BLOCK_ROWS = 1 << 16
 """Rows drawn or gathered at a time. A multiple of 16 rows draws the numbers one draw would."""
