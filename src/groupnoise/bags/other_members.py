@@ -30,6 +30,7 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.trees import MAX_DRAWN, TreesEncoder, grown_tree, joined_trees, log_of_shares
 from groupnoise.training.saver import current_saves, fingerprint
 
@@ -265,6 +266,7 @@ class StatisticsKernel:
     `width`: of the kernel: see :class:`StatisticsModel`.
     """
 
+    @threads_to_solve(MAX_SUPPORT)
     def __init__(self, rows: NDArray[Any], offsets: IntArray, width: float) -> None:
         statistics = bag_statistics(rows, offsets)
         self.width = width
@@ -286,6 +288,7 @@ class StatisticsKernel:
         total = inverse.sum(axis=0)
         return inverse - np.outer(total, total) / total.sum()
 
+    @threads_to_solve(MAX_SUPPORT)
     def held_out(self, labels: BoolArray, folds: IntArray, ridge: float) -> FloatArray:
         """Return what a model without a fold says of it, for every fold, (n_bags, n_named).
 
@@ -303,6 +306,7 @@ class StatisticsKernel:
             said[held] = targets[held] - residual
         return said
 
+    @threads_to_solve(MAX_SUPPORT)
     def fit(self, labels: BoolArray, ridge: float) -> StatisticsModel:
         """Return the model of all bags."""
         targets = 2.0 * labels - 1.0

@@ -14,24 +14,20 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 from sklearn import config_context
 from sklearn.metrics.pairwise import euclidean_distances
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from groupnoise.candidates.baselines.kernels import sharpened
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.trees import FLOOR, MAX_DRAWN, TreesEncoder, grown_tree, joined_trees
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
 
-
 MAX_EXACT = 4_000
 """Up to this many rows every row is a landmark; the solution is that of the whole kernel."""
 N_LANDMARKS = 1_500
 """Landmarks of larger data, drawn among the rows."""
-MAX_ROWS_OF_THREAD = 1_500
-"""Rows up to which one thread solves: two spend the time waiting for each other, and where a core
-has other work ten times as much."""
 SHARPNESS = 0.3
 MAX_TURNS = 30
 TOLERANCE = 1e-3
@@ -71,6 +67,7 @@ class KernelEncoder(nn.Module):
         return torch.exp(-(distances**2) / 2) @ self.weight + self.bias
 
 
+@threads_to_solve(MAX_EXACT)
 def fit_kernel(
     encoder: KernelEncoder,
     rows: NDArray[np.float32],
@@ -161,20 +158,18 @@ def _alternate(
     ridge: float,
 ) -> tuple[FloatArray, list[float]]:
     """Return the weights of the landmarks and the error of each turn."""
-    n_threads = 1 if len(kernel) <= MAX_ROWS_OF_THREAD else None
-    with threadpool_limits(n_threads, user_api="blas"):
-        solve = _solver(kernel, between, counts, ridge)
-        responsibility = trust / trust.sum(axis=1, keepdims=True)
-        errors: list[float] = []
-        for _ in range(MAX_TURNS):
-            outputs = kernel @ solve(responsibility)
-            errors.append(float(np.average(((outputs - responsibility) ** 2).sum(axis=1))))
-            before = responsibility
-            responsibility = sharpened(outputs, candidates, SHARPNESS) * trust
-            responsibility /= responsibility.sum(axis=1, keepdims=True)
-            if np.abs(responsibility - before).max() < TOLERANCE:
-                break
-        return solve(responsibility), errors
+    solve = _solver(kernel, between, counts, ridge)
+    responsibility = trust / trust.sum(axis=1, keepdims=True)
+    errors: list[float] = []
+    for _ in range(MAX_TURNS):
+        outputs = kernel @ solve(responsibility)
+        errors.append(float(np.average(((outputs - responsibility) ** 2).sum(axis=1))))
+        before = responsibility
+        responsibility = sharpened(outputs, candidates, SHARPNESS) * trust
+        responsibility /= responsibility.sum(axis=1, keepdims=True)
+        if np.abs(responsibility - before).max() < TOLERANCE:
+            break
+    return solve(responsibility), errors
 
 
 def _solver(

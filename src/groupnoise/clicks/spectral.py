@@ -21,6 +21,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
+from groupnoise.core.threads import threads_to_solve
 
 START_NORM = 2.0
 """Root mean square norm of the vectors, and the longest that one may then keep: eigenvectors can
@@ -118,11 +119,12 @@ def leading_of_gram(rows: sparse.csr_array, rank: int, seed: int) -> tuple[Matri
     n_vectors = min(rank + OVERSAMPLING, n_items)
     start = np.random.RandomState(seed).normal(size=(n_items, n_vectors))
     basis = start.astype(rows.dtype)
-    for _ in range(2 * N_ITERATIONS):
-        basis = linalg.lu(product(basis), permute_l=True, check_finite=False)[0]
-    basis = _orthonormal(product(basis))
-    image = product(basis).astype(np.float64)
-    squares, turn = linalg.eigh(image.T @ image, check_finite=False)
+    with threads_to_solve(n_items):
+        for _ in range(2 * N_ITERATIONS):
+            basis = linalg.lu(product(basis), permute_l=True, check_finite=False)[0]
+        basis = _orthonormal(product(basis))
+        image = product(basis).astype(np.float64)
+        squares, turn = linalg.eigh(image.T @ image, check_finite=False)
     falling = slice(None, -rank - 1, -1)
     vectors = basis @ turn[:, falling].astype(basis.dtype)
     largest = np.abs(vectors).argmax(axis=0)

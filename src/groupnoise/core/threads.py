@@ -24,6 +24,11 @@ MIN_PARALLEL_WORK = 100_000_000
 """Multiplications of a training step from which a second thread earns its waking: threads that
 sleep are woken tens of times in a step, and a small step is over before they work."""
 
+MAX_ROWS_OF_THREAD = 5_000
+"""Rows up to which one thread solves a system of equations in numpy or scipy: threads of OpenBLAS
+spin while they wait. A factor of 5000 rows takes one thread a second; two save half of it on idle
+cores, and where a core has other work they take five seconds, or a hundred times as long for 200."""
+
 SLEEPING = "threads sleep while they wait"
 
 
@@ -73,7 +78,9 @@ def configure_threads() -> ThreadChoice:
 
     What `OMP_NUM_THREADS`, `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT` already say is left alone. The
     load of the machine does not change the number, which would change the last digits of results;
-    threads that sleep while they wait lose little on busy cores.
+    threads that sleep while they wait lose little on busy cores. Those of OpenBLAS, which numpy and
+    scipy multiply and solve with, cannot sleep: there one thread works, and more only where a fit
+    solves a large system. `OPENBLAS_NUM_THREADS` is left alone too.
 
     Returns
     -------
@@ -86,19 +93,24 @@ def configure_threads() -> ThreadChoice:
     >>> configure_threads().n_threads >= 1
     True
     """
-    global _is_chosen_here
+    global _is_chosen_here, _is_one_for_arrays
     given = os.environ.get("OMP_NUM_THREADS", "")
     asked = not _is_chosen_here and given.isdigit() and int(given) > 0
     _is_chosen_here = not asked
+    if not asked and "OPENBLAS_NUM_THREADS" not in os.environ:
+        _is_one_for_arrays = True
     threads = int(given) if asked else available_cores()
     source = f"{counted(threads, 'cores')} available to this process"
     if asked:
         source = f"OMP_NUM_THREADS={given}"
     if "torch" in sys.modules:
         import torch
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         if not asked:
             torch.set_num_threads(threads)
+            if _is_one_for_arrays:
+                threadpool_limits(1, user_api="blas")
         if _is_passive():
             return ThreadChoice(torch.get_num_threads(), True, f"{source}; {SLEEPING}")
         late = (
@@ -107,6 +119,8 @@ def configure_threads() -> ThreadChoice:
         )
         return ThreadChoice(torch.get_num_threads(), False, f"{source}; {late}")
     os.environ["OMP_NUM_THREADS"] = str(threads)
+    if _is_one_for_arrays:
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if not any(name in os.environ for name in WAITING):
         os.environ.update(WAITING)
     waiting = SLEEPING if _is_passive() else "threads wait as the environment says"
@@ -143,6 +157,29 @@ def threads_for(work: float) -> Iterator[None]:
 
 
 @contextmanager
+def threads_to_solve(n_rows: int) -> Iterator[None]:
+    """Solve systems of up to `MAX_ROWS_OF_THREAD` equations by one thread inside the block.
+
+    Larger ones by as many as there are cores if the number was chosen here, else by those in force.
+
+    `n_rows`: equations of the largest system.
+
+    Examples
+    --------
+    >>> from groupnoise.core.threads import threads_to_solve
+    >>> with threads_to_solve(300):
+    ...     pass  # numpy.linalg, scipy.linalg
+    """
+    from threadpoolctl import threadpool_limits
+
+    n_threads: int | None = 1
+    if n_rows > MAX_ROWS_OF_THREAD:
+        n_threads = available_cores() if _is_one_for_arrays else None
+    with threadpool_limits(n_threads, user_api="blas"):
+        yield
+
+
+@contextmanager
 def thread_pool(n_threads: int) -> Iterator[Executor | None]:
     """Yield threads whose operations, as those of the block, run on one thread each.
 
@@ -164,6 +201,9 @@ def thread_pool(n_threads: int) -> Iterator[Executor | None]:
 
 _is_chosen_here = False
 """Whether `configure_threads` chose the number in force, and not the user."""
+
+_is_one_for_arrays = False
+"""Whether `configure_threads` left one thread to OpenBLAS."""
 
 
 def _is_passive() -> bool:

@@ -23,13 +23,29 @@ with threads_for(1e3): small = torch.get_num_threads()
 with threads_for(1e12): large = torch.get_num_threads()
 print(torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY"), choice.is_passive, small, large)
 """
+SOLVE = """
+import sys
+from groupnoise import configure_threads
+late = "late" in sys.argv
+if late: import scipy.linalg, torch
+configure_threads()
+import scipy.linalg
+from threadpoolctl import threadpool_info
+from groupnoise.core.threads import MAX_ROWS_OF_THREAD, threads_to_solve
+def now(): return max(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+found = [now()]
+for n_rows in (MAX_ROWS_OF_THREAD, MAX_ROWS_OF_THREAD + 1):
+    with threads_to_solve(n_rows): found.append(now())
+print(*found, now())
+"""
 CORES = str(available_cores())
 
 
-def chosen(**environment):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
+def chosen(*words, code=SHOW, **environment):
+    mine = ("OMP_", "GOMP_", "OPENBLAS_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(mine)}
     done = subprocess.run(
-        [sys.executable, "-c", SHOW],
+        [sys.executable, "-c", code, *words],
         env={**kept, **environment},
         capture_output=True,
         text=True,
@@ -46,6 +62,17 @@ def test_what_the_user_set_is_left_alone():
     given = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "ACTIVE"}
     assert chosen(**given) == ["2", "ACTIVE", "False", "2", "2"]
     assert chosen(GOMP_SPINCOUNT="9")[-2:] == [CORES, CORES]
+
+
+def test_arrays_are_multiplied_and_solved_by_one_thread_and_large_systems_by_all():
+    assert chosen(code=SOLVE) == ["1", "1", CORES, "1"]
+    assert chosen("late", code=SOLVE) == ["1", "1", CORES, "1"]
+
+
+def test_threads_for_arrays_that_the_user_set_are_left_alone_but_few_rows_take_one():
+    assert chosen(code=SOLVE, OMP_NUM_THREADS="2") == ["2", "1", "2", "2"]
+    assert chosen(code=SOLVE, OPENBLAS_NUM_THREADS="2") == ["2", "1", "2", "2"]
+    assert chosen(code=SOLVE, OPENBLAS_NUM_THREADS="1") == ["1", "1", "1", "1"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.words import inherit_docstring
 
 
@@ -71,22 +72,23 @@ class SUREClassifier(PartialLabelClassifier):
         check_positive("regularization", self.regularization)
         check_positive("kernel_scale", self.kernel_scale)
         check_count("max_iterations", self.max_iterations)
-        distances = euclidean_distances(rows)
-        self.rows_ = rows
-        self.width_ = np.array(self.kernel_scale * max(distances.mean(), 1e-12))
-        kernel = _gaussian(distances, self.width_)
-        factor = cho_factor(kernel + self.regularization * np.eye(len(rows)))
-        ones_solved = cho_solve(factor, np.ones(len(rows)))
-        confidence = candidates / candidates.sum(axis=1, keepdims=True)
-        for _ in range(self.max_iterations):
-            # Ridge with a free constant: the dual weights of every class sum to zero.
-            solved = cho_solve(factor, confidence)
-            self.intercept_ = solved.sum(axis=0) / ones_solved.sum()
-            self.dual_coef_ = solved - np.outer(ones_solved, self.intercept_)
-            outputs = kernel @ self.dual_coef_ + self.intercept_
-            before, confidence = confidence, sharpened(outputs, candidates, self.sharpness)
-            if np.abs(confidence - before).max() < 1e-4:
-                break
+        with threads_to_solve(len(rows)):
+            distances = euclidean_distances(rows)
+            self.rows_ = rows
+            self.width_ = np.array(self.kernel_scale * max(distances.mean(), 1e-12))
+            kernel = _gaussian(distances, self.width_)
+            factor = cho_factor(kernel + self.regularization * np.eye(len(rows)))
+            ones_solved = cho_solve(factor, np.ones(len(rows)))
+            confidence = candidates / candidates.sum(axis=1, keepdims=True)
+            for _ in range(self.max_iterations):
+                # Ridge with a free constant: the dual weights of every class sum to zero.
+                solved = cho_solve(factor, confidence)
+                self.intercept_ = solved.sum(axis=0) / ones_solved.sum()
+                self.dual_coef_ = solved - np.outer(ones_solved, self.intercept_)
+                outputs = kernel @ self.dual_coef_ + self.intercept_
+                before, confidence = confidence, sharpened(outputs, candidates, self.sharpness)
+                if np.abs(confidence - before).max() < 1e-4:
+                    break
 
     def _class_scores(self, rows: FloatArray) -> FloatArray:
         kernel = _gaussian(euclidean_distances(rows, self.rows_), self.width_)

@@ -15,6 +15,7 @@ from groupnoise.clicks.baselines.counting import baskets, item_counts, stored_ta
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.groups import Groups
+from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.words import inherit_docstring
 from groupnoise.io.array_folder import (
     FLOATS,
@@ -81,8 +82,9 @@ class EASERecommender(ItemToItemBaseline):
         # Single precision halves the memory; the ridge keeps the matrix far from singular.
         gram = (users.T @ users).toarray().astype(np.float32)
         gram[np.diag_indices_from(gram)] += np.float32(self.ridge)
-        factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-        inverse, _ = linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
+        with threads_to_solve(len(gram)):
+            factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+            inverse, _ = linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         self.weights_ = inverse / -np.diag(inverse)
         self.weights_[np.diag_indices_from(self.weights_)] = 0.0
@@ -299,8 +301,9 @@ class BlockEASERecommender(ItemToItemBaseline):
         at = np.searchsorted(inputs, block)
         units = np.zeros((len(inputs), len(block)), dtype=np.float32)
         units[at, np.arange(len(block))] = 1.0
-        factor = linalg.cho_factor(dense, lower=True, overwrite_a=True, check_finite=False)
-        inverse = linalg.cho_solve(factor, units, overwrite_b=True, check_finite=False)
+        with threads_to_solve(len(dense)):
+            factor = linalg.cho_factor(dense, lower=True, overwrite_a=True, check_finite=False)
+            inverse = linalg.cho_solve(factor, units, overwrite_b=True, check_finite=False)
         weights = (inverse / -inverse[at, np.arange(len(block))]).T  # (block, inputs)
         weights[np.arange(len(block)), at] = 0.0
         n_kept = min(self.n_weights, len(inputs))
