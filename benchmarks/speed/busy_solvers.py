@@ -119,7 +119,9 @@ def measure(task: str, turns: int) -> dict[str, dict[str, float]]:
     found: dict[str, list[tuple[float, float]]] = {}
     for _ in range(turns):
         for is_busy in (False, True):
-            burner = subprocess.Popen([sys.executable, "-c", BURN % os.getpid()]) if is_busy else None
+            burner = (
+                subprocess.Popen([sys.executable, "-c", BURN % os.getpid()]) if is_busy else None
+            )
             try:
                 time.sleep(0.2)
                 for way in ("all", "rule"):
