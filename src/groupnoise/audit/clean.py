@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,15 @@ from groupnoise.io.datasets import (
     subset_rows,
 )
 from groupnoise.io.files import atomic_path
-from groupnoise.io.memberships import LABEL_SEPARATORS
+from groupnoise.io.label_spellings import JOINTS, spelling_key
+from groupnoise.io.memberships import LABEL_SEPARATORS, literals
 from groupnoise.io.setting import RowLabels, setting_of
 from groupnoise.io.tables import Table
 
 FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow", ".xlsx")
 """Suffixes that make a cleaned copy a file."""
+_WEIGHT = re.compile(r"\s*([:=]\s*[\d.]+|\([\d.]+\))\s*$")
+"""What stands behind a label of so much weight."""
 MUCH = 0.2
 """Share of the data beyond which an audit that drops it is to be doubted."""
 
@@ -201,10 +205,11 @@ def _with_labels(
 
 
 def _no(cell: Any) -> Any:
-    """Return what says no where a cell says yes: 0, or the word as it is spelt there."""
-    negative = dict(BOOLEANS).get(cell.strip().lower()) if isinstance(cell, str) else None
+    """Return what says no where a cell says yes: 0, the word as it is spelt there, or nothing."""
+    word = cell.strip().lower() if isinstance(cell, str) else ""
+    negative = dict(BOOLEANS).get(word)
     if negative is None:
-        return type(cell)(0)
+        return None if word and not word[0].isdigit() else type(cell)(0)  # of what was ticked
     return negative.upper() if cell.isupper() else negative
 
 
@@ -217,20 +222,36 @@ def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = Non
     'cat|emu'
     >>> rewritten_cell('{"cat": 0.5, "dog": 0.5}', ["dog"])
     '{"dog": 0.5}'
+    >>> rewritten_cell("cat:0.2; dog:0.5; emu:0.3", ["cat", "emu"])
+    'cat:0.2; emu:0.3'
+    >>> rewritten_cell("brown cat / dog / emu", ["brown cat", "emu"])
+    'brown cat / emu'
     """
     if isinstance(cell, dict):
         return {label: weight if label in labels else None for label, weight in cell.items()}
-    if isinstance(cell, list):
-        return [label for label in cell if str(label) in labels]
+    if isinstance(cell, list):  # of labels, or of labels with a weight each
+        named = [each.values() if isinstance(each, dict) else [each] for each in cell]
+        return [each for each, words in zip(cell, named, strict=True) if _names(words, labels)]
     if not isinstance(cell, str):
         return cell
     if cell.lstrip().startswith("{") and ":" in cell:
-        weights = json.loads(cell)
-        return json.dumps({label: weights[label] for label in labels})
+        weights = next(literals(cell))
+        return json.dumps({each: weights[each] for each in weights if _names([each], labels)})
     if cell.lstrip().startswith(("[", "{", "(")):
         return json.dumps(list(labels))
-    joined = separator or next((mark for mark in LABEL_SEPARATORS if mark in cell), ";")
-    return joined.join(labels)
+    *marks, blank = LABEL_SEPARATORS
+    for mark in (separator, *marks, *JOINTS, blank):
+        parts = cell.split(mark) if mark else []
+        kept = [part for part in parts if _names([_WEIGHT.sub("", part)], labels)]
+        if len(parts) > len(kept) == len(labels):
+            return (mark or "").join(kept).strip()
+    return (separator or ";").join(labels)
+
+
+def _names(words: Iterable[Any], labels: Sequence[str]) -> bool:
+    """Tell whether one of some words is a label, however it is spelt."""
+    keys = {spelling_key(label) for label in labels}
+    return any(spelling_key(str(word)) in keys for word in words)
 
 
 def write_cleaned_table(
@@ -248,6 +269,19 @@ def write_cleaned_table(
         elif path.suffix == ".jsonl":
             frame.write_ndjson(temporary)
         else:
+            nested = [name for name, kind in frame.schema.items() if kind.is_nested()]
+            frame = frame.with_columns(_as_json(frame[name]) for name in nested)
             frame.write_csv(
                 temporary, separator=separator, include_header=header, include_bom=has_mark
             )
+
+
+def _as_json(cells: pl.Series) -> pl.Series:
+    """Return lists and objects as text; labels without a weight are left out of it."""
+    plain = [
+        {key: value for key, value in cell.items() if value is not None}
+        if isinstance(cell, dict)
+        else cell
+        for cell in cells.to_list()
+    ]
+    return pl.Series(cells.name, [None if cell is None else json.dumps(cell) for cell in plain])

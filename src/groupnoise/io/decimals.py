@@ -1,4 +1,4 @@
-"""Numbers with a decimal comma, and with points between thousands: 0,5 and 1.200."""
+"""Numbers as people write them: 0,5 and 1.200 for a half and a thousand, [0.1 0.2] for a list."""
 
 from __future__ import annotations
 
@@ -19,12 +19,32 @@ _WITH_COMMA = r",\d"
 _UNCLEAR = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
 """What may be a thousand and something in English, too."""
 _WITH_MARK = rf"(?:{_WITH_COMMA}|{_THOUSANDS})"
+_VECTOR = r"^\s*\[[-+\d.eE,\s]*\d[-+\d.eE,\s]*\]\s*$"
+_FRACTION = r"\d?\.\d*[1-9]"
 WORDS = frozenset(
     name
     for part in ("user", "item", "group", "label", "patient", "truth", "candidates")
     for name in USUAL_NAMES[part]
 ) - {"y", "target"}
 """Columns whose cells name something: 1,2 may be two labels there."""
+
+
+def with_vectors(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table whose lists of numbers in text, as frames write embeddings, are lists.
+
+    Whole numbers stay: such lists may be labels.
+    """
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    found = []
+    for name in texts:
+        cells = frame[name]
+        if not cells.drop_nulls().head(1).str.contains(_VECTOR).any():
+            continue
+        if cells.str.contains(_VECTOR).all() and cells.str.contains(_FRACTION).any():
+            words = cells.str.strip_chars().str.strip_chars("[]").str.extract_all(r"[^\s,]+")
+            lists = words.cast(pl.List(pl.Float64), strict=False)
+            found += [] if lists.explode().null_count() else [lists]
+    return frame.with_columns(found)
 
 
 def with_points(

@@ -50,6 +50,9 @@ MAX_NAMED = 3
 """Labels of one joint from which on it is pointed out."""
 
 
+_WORD = re.compile(r"\w[\w-]*")
+
+
 def spelling_key(label: str) -> str:
     """Return what two spellings of one label share: capitals and blanks tell nothing apart.
 
@@ -204,9 +207,16 @@ def split_names(given: str | Sequence[str] | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
 
 
-def guess_joints(cells: Iterable[str], report: Report) -> tuple[str, ...]:
-    """Return the words or marks that join labels in cells where that is sure, and say so."""
+def guess_joints(
+    cells: Sequence[str] | pl.Series, report: Report, *, blanks: bool = False
+) -> tuple[str, ...]:
+    """Return the words or marks that join labels in cells where that is sure, and say so.
+
+    `blanks`: whether blanks may, where nothing else does.
+    """
     joints = joints_of(cells)
+    if blanks and not joints and are_free_words(cells):
+        joints = (" ",)
     if joints:
         report(
             f"split the labels of a cell at {_listed(joints)}: what it joins also stands alone or "
@@ -288,6 +298,10 @@ def are_free_words(cells: Iterable[str]) -> bool:
     joined = [each for each in lists if len(each) > 1]
     moved = {each[0] for each in joined} & {word for each in joined for word in each[1:]}
     n_sets = len({frozenset(each) for each in joined})
+    if not words.isdisjoint(joint.strip() for joint in JOINTS) or not all(
+        map(_WORD.fullmatch, words)
+    ):
+        return False
     return n_sets >= max(MIN_JOINED, len(words)) and len(words - alone - moved) <= 2
 
 

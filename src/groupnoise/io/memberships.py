@@ -26,7 +26,7 @@ from groupnoise.io.cells import (
     read_numbers,
     with_one_spelling,
 )
-from groupnoise.io.label_spellings import are_free_words, as_known, guess_joints
+from groupnoise.io.label_spellings import as_known, guess_joints
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -79,7 +79,7 @@ def without_brackets(cells: pl.Series) -> pl.Series:
     return bare.str.replace_all("['\"]", "")
 
 
-def _literals(text: str) -> Iterator[Any]:
+def literals(text: str) -> Iterator[Any]:
     """Yield the value that a text stands for in JSON and in Python, where it does."""
     parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)  # neither runs code
     for parse in parsers:
@@ -92,7 +92,7 @@ def _literals(text: str) -> Iterator[Any]:
 
 
 def _read_list(text: str) -> list[str] | None:
-    for value in _literals(text):
+    for value in literals(text):
         if value == {}:  # an empty set, as Python does not write it
             return []
         if isinstance(value, (list, tuple, set)) and all(
@@ -190,7 +190,7 @@ def _weights_in(cells: pl.Series) -> list[dict[Any, Any]] | None:
     is_object = cells.str.contains(r"(?s)^\{.*:.*\}$")
     # An empty cell names no candidate; the reader refuses its row where one is needed.
     if is_object.any() and (is_object | cells.is_in(["", "{}"])).all():
-        read: list[Any] = [next(_literals(cell), None) if cell else {} for cell in cells]
+        read: list[Any] = [next(literals(cell), None) if cell else {} for cell in cells]
         return read if all(isinstance(each, dict) for each in read) else None
     split = [re.split(r"[;|,]", cell) if cell else [] for cell in cells]
     pairs = [[_WEIGHTED.fullmatch(part) for part in parts] for parts in split]
@@ -389,11 +389,10 @@ def _check_lacking(table: Table, column: str, flat: pl.DataFrame, several: bool)
 def _guess_separators(cells: pl.Series, column: str, report: Report) -> tuple[str, ...]:
     for separator in LABEL_SEPARATORS:
         if cells.str.contains(separator, literal=True).any():
-            # A blank is one between numbers or words that change places: names may have several.
-            is_told = separator != " " or cells.str.contains(r"^[\d\s]+$").all()
-            if not is_told and not are_free_words(cells.drop_nulls()):
+            # A blank is one between numbers, or words that change places: names may have several.
+            if separator == " " and not cells.str.contains(r"^[\d\s]+$").all():
                 continue
             report(f"split the labels of column {column!r} at {separator!r}")
             parts = cells.str.split(separator).explode().drop_nulls()
             return (separator, *guess_joints(parts, report))
-    return guess_joints(cells.drop_nulls(), report)
+    return guess_joints(cells.drop_nulls(), report, blanks=True)

@@ -19,7 +19,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name
-from groupnoise.io.decimals import with_points
+from groupnoise.io.decimals import with_points, with_vectors
 from groupnoise.io.delimited import (
     decode,
     drop_unnamed,
@@ -218,7 +218,7 @@ def _plain(table: Table, report: Report) -> Table:
 
     Lists of equally many lists in every row may be pictures, and stay for their reader to refuse.
     """
-    table = replace(table, frame=without_objects(table.frame, report))
+    table = replace(table, frame=without_objects(with_vectors(table.frame), report))
     lists = [name for name, kind in table.frame.schema.items() if _holds_rows(kind)]
     if len(lists) != 1:
         return table

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from groupnoise.audit.clean import rewritten_cell, write_cleaned_table
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.clicks import read_clicks
@@ -193,7 +194,11 @@ def test_words_that_change_places_are_labels_of_their_own():
     cells = [" ".join(each) for each in candidate_sets()]
     data = read_candidates(pl.DataFrame(candidate_rows(cells)), report=said.append)
     assert data.class_names == sorted(NAMES)
-    assert "split the labels of column 'candidates' at ' '" in said
+    assert any("split the labels of a cell at ' '" in each for each in said)
+    for mark in (" / ", " or ", " & ", "/"):
+        cells = [mark.join(each) for each in candidate_sets()]
+        data = read_candidates(pl.DataFrame(candidate_rows(cells)))
+        assert data.class_names == sorted(NAMES)
     grid = ["red wine", "white wine", "red car", "white car"] * 5
     assert len(read_candidates(pl.DataFrame(candidate_rows(grid))).class_names) == 4
 
@@ -241,3 +246,50 @@ def test_rows_that_were_clicked_are_what_is_advised():
     clicked = ["False", "True", "False", "True"]
     read_clicks(pl.DataFrame({**clicks, "clicked": clicked}), report=said.append)
     assert any("--only clicked=True learns from such rows alone" in each for each in said)
+
+
+@pytest.mark.parametrize("write", [str, json.dumps, lambda row: str(np.array(row))])
+def test_lists_of_numbers_in_text_are_features(tmp_path, write):
+    columns = slides()
+    vectors = zip(columns.pop("f0").tolist(), columns.pop("f1").tolist(), strict=True)
+    path = tmp_path / "embedded.csv"
+    pl.DataFrame({**columns, "embedding": [write(list(each)) for each in vectors]}).write_csv(path)
+    data, _ = as_read(path)
+    assert data.bags.objects.shape[1] == 2
+    cells = [f"[{number % 3}.0, 3.0]" for number in range(12)]  # whole numbers may be labels
+    assert len(read_candidates(pl.DataFrame(candidate_rows(cells))).class_names) == 4
+
+
+@pytest.mark.parametrize(
+    ("cell", "left"),
+    [
+        ("cat|dog", "dog"),
+        ("cat / big dog / emu", "big dog / emu"),
+        ("cat emu dog", "emu dog"),
+        ("CAT; Dog", "Dog"),
+        ("cat:0.5;dog:0.5", "dog:0.5"),
+        ("{'cat': 0.5, 'dog': 0.5}", '{"dog": 0.5}'),
+        (
+            [{"name": "cat", "score": 0.5}, {"name": "dog", "score": 0.5}],
+            [{"name": "dog", "score": 0.5}],
+        ),
+        (["cat", "dog"], ["dog"]),
+    ],
+)
+def test_labels_that_are_left_keep_their_notation(cell, left):
+    assert (
+        rewritten_cell(cell, ["big dog" if "big" in cell else "dog"] + ["emu"] * ("emu" in cell))
+        == left
+    )
+
+
+def test_a_cleaned_copy_as_text_holds_lists_and_objects(tmp_path):
+    rows = {
+        "x": [[0.5, 1.0], [2.0, 3.5]],
+        "candidates": [{"cat": 0.5, "dog": 0.5}, {"cat": 1.0, "dog": None}],
+    }
+    path = tmp_path / "clean.csv"
+    write_cleaned_table(path, pl.DataFrame(rows), separator=",", header=True)
+    data = read_candidates(path)
+    assert data.features.tolist() == [[0.5, 1.0], [2.0, 3.5]]
+    assert data.candidates.tolist() == [[True, True], [True, False]]
