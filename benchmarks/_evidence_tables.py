@@ -16,13 +16,7 @@ TEST_TO_TRAIN = 1 / 8
 
 
 def ablation_table(result: dict[str, Any]) -> str:
-    """Return a line per part and a column per data set: what the figure loses without it.
-
-    Parameters
-    ----------
-    result : dict
-        What `ablation.py` wrote.
-    """
+    """Return a line per part and a column per data set: what the figure loses without it."""
     rows = result["rows"]
     sets = list(dict.fromkeys(row["set"] for row in rows))
     found = {(row["set"], row["part"]): row for row in rows}
@@ -52,13 +46,7 @@ def _points(row: dict[str, Any]) -> str:
 
 
 def folds_table(result: dict[str, Any]) -> str:
-    """Return accuracy on new and on training rows under the folds of VI-PLL, with what is in print.
-
-    Parameters
-    ----------
-    result : dict
-        What `published_folds.py` wrote.
-    """
+    """Return accuracy on new and training rows under the folds of VI-PLL, and what is in print."""
     names = {"recipe": "`ours`, the recipe", "plain": "`ours`, a plain fit"}
     rows = result["rows"]
     sets = list(result["published"])
@@ -91,12 +79,7 @@ def _fold_cell(row: dict[str, Any] | None) -> str:
 def difference_table(result: dict[str, Any], *, metric: str = "accuracy") -> str:
     """Return how far `ours` is from the best baseline of every set, and how sure that is.
 
-    Parameters
-    ----------
-    result : dict
-        What `keep_reproduction.py` wrote, of random splits 8:1:1.
-    metric : str
-        The figure to compare.
+    Of random splits 8:1:1.
     """
     tests = _differences(result, metric)
     places = {" | ".join(place): place for place in tests}

@@ -8,7 +8,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,7 @@ _STARTED = time.perf_counter()
 
 
 def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...] = ()) -> Path:
-    """Write `benchmarks/results/<name>.json` and return its path.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file, without ending.
-    payload : mapping
-        Configuration, seeds and figures: anything JSON can hold.
-    packages : tuple of str
-        Further packages whose versions matter.
-    """
+    """Write `benchmarks/results/<name>.json` and return its path."""
     path = RESULTS / f"{name}.json"
     record = {
         "name": name,
@@ -52,6 +42,13 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
     }
     write_json(path, _anywhere(record))
     return path
+
+
+def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: str) -> str:
+    """Return a table for a page, and the sentences below it."""
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
+    lines.insert(1, "|" + "---|" * (lines[0].count(" | ") + 1))
+    return "\n".join([*lines, "", *below] if below else lines)
 
 
 def _command() -> str:

@@ -40,18 +40,8 @@ def reproduction_table(
 ) -> str:
     """Return a line per method and a column per data set, the metrics joined by a slash.
 
-    Parameters
-    ----------
-    result : dict
-        What `keep_reproduction.py` wrote.
-    metrics : sequence of str
-        Which figures a cell holds; the standard deviation stands beside a single one.
-    criterion : str, optional
-        By what settings were chosen; the main criterion by default.
-    datasets : sequence of str, optional
-        Which columns; all by default.
-    is_ranked : bool, default=True
-        Whether mean ranks are shown; they mislead where methods lack trials.
+    A standard deviation stands beside a single metric. `criterion`: by what settings were chosen.
+    Mean ranks mislead where methods lack trials.
     """
     wanted = criterion or result["criteria"][0]
     rows = [row for row in result["rows"] if row["criterion"] == wanted]
@@ -135,15 +125,7 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
 
 
 def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
-    """Return ages with and without the average over neighbours: a line per method.
-
-    Parameters
-    ----------
-    result : dict
-        What `keep_reproduction.py` wrote.
-    dataset : str
-        Whose labels are in order.
-    """
+    """Return ages with and without the average over neighbours: a line per method."""
     found = {
         (row["method"], row["metric"]): row
         for row in result["rows"]
@@ -167,13 +149,7 @@ def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
 
 
 def budget_table(result: dict[str, Any]) -> str:
-    """Return what each method cost: fits, epochs of all fits, and seconds of a trial.
-
-    Parameters
-    ----------
-    result : dict
-        What `keep_reproduction.py` wrote.
-    """
+    """Return what each method cost: fits, epochs of all fits, and seconds of a trial."""
     costs: dict[tuple[str, str], list[str]] = {}
     for line in result["trials"]:
         dataset, method, criterion, _, _, _, settings, cost, *_ = line.split(" | ")

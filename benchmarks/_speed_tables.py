@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from _record import markdown
+
 
 def step_time_table(result: dict[str, Any]) -> str:
     """One line per number of threads, selection and what ours is held against."""
@@ -85,18 +87,18 @@ MAX_LOAD = 3.0
 
 def history_threads_table(result: dict[str, Any]) -> str:
     """One line per way to train on long histories, and what products alone would take below."""
-    lines = ["| way | seconds | of the processors |", "|---|---|---|"]
-    for row in result["rows"]:
-        # On cores with other work the clock says nothing.
-        seconds = f"{row['seconds']:.1f}" if result["load"] <= MAX_LOAD else ""
-        lines.append(f"| {row['way']} | {seconds} | {row['processor_seconds']:.1f} |")
-    scores = result["config"]["scores of a target"]
-    lines += [
-        "",
-        f"Products alone, with {scores} scores of a target: {result['bound']:.1f} s of one core; "
-        f"load of the machine {result['load']:.1f}. `{result['command']}`.",
-    ]
-    return "\n".join(lines)
+    # On cores with other work the clock says nothing.
+    is_quiet = result["load"] <= MAX_LOAD
+    return markdown(
+        ("way", "seconds", "of the processors"),
+        (
+            (r["way"], f"{r['seconds']:.1f}" if is_quiet else "", f"{r['processor_seconds']:.1f}")
+            for r in result["rows"]
+        ),
+        f"Products alone, with {result['config']['scores of a target']} scores of a target: "
+        f"{result['bound']:.1f} s of one core; load of the machine {result['load']:.1f}. "
+        f"`{result['command']}`.",
+    )
 
 
 def epochs_table(result: dict[str, Any]) -> str:
@@ -249,24 +251,22 @@ def _grouped(number: int) -> str:
 
 
 def _table(header: list[str], rows: Iterable[list[str]], result: dict[str, Any]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
     threads = result["configuration"].get("torch_threads") if "configuration" in result else None
     told = "" if threads is None else f", {threads} thread" + ("s" if threads > 1 else "")
-    return "\n".join([*lines, "", f"`{result['command']}`{told}."])
+    return markdown(header, rows, f"`{result['command']}`{told}.")
 
 
 def out_of_core_table(result: dict[str, Any]) -> str:
     """Return the accuracy of each way to shuffle."""
-    lines = ["| mixed at a time | HIT@10 | NDCG@10 |", "|---|---|---|"]
-    for row in result["rows"]:
-        figures = [
-            f"{row[name]['mean']:.4f} ± {row[name]['deviation']:.4f}"
-            for name in ("HIT@10", "NDCG@10")
-        ]
-        share = row["share mixed at a time"]
-        lines.append(
-            f"| {100 * share:.0f} % of {result['windows']} windows | {' | '.join(figures)} |"
-        )
-    seeds = ", ".join(map(str, result["seeds"]))
-    return "\n".join([*lines, "", f"`{result['command']}`, seeds {seeds}."])
+    figures = ("HIT@10", "NDCG@10")
+    return markdown(
+        ("mixed at a time", *figures),
+        (
+            (
+                f"{100 * row['share mixed at a time']:.0f} % of {result['windows']} windows",
+                *(f"{row[each]['mean']:.4f} ± {row[each]['deviation']:.4f}" for each in figures),
+            )
+            for row in result["rows"]
+        ),
+        f"`{result['command']}`, seeds {', '.join(map(str, result['seeds']))}.",
+    )

@@ -99,15 +99,7 @@ def payload(
 def made_by_other_code(
     plan: Plan, done: dict[str, list[TrialResult]]
 ) -> dict[str, list[TrialResult]]:
-    """Return trials under the keys of jobs that they fit in all but the code.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of the recipe as it is now.
-    done : dict
-        Finished trials under their own keys.
-    """
+    """Return trials under the keys of jobs that they fit in all but the code."""
     newest = {
         (results[0].dataset, results[0].seed, results[0].method): results
         for results in done.values()
@@ -132,21 +124,7 @@ def earlier_trials(
 ) -> tuple[list[TrialResult], list[str]]:
     """Return the trials of the file that is there which the fresh ones do not replace.
 
-    Parameters
-    ----------
-    plan : Plan
-        Of the recipe as it is now.
-    fresh : list of TrialResult
-        What was run.
-    path : Path
-        The file; there may be none.
-
-    Returns
-    -------
-    trials : list of TrialResult
-        In the order of the file.
-    outdated : list of str
-        Of which data sets and methods the settings were others than those of now.
+    Also of which data sets and methods their settings were others than those of now.
     """
     if not path.is_file():
         return [], []

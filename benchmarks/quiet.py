@@ -45,10 +45,7 @@ class QuietFigure(Generic[Result]):
 def measured_quietly(task: Callable[[], Result]) -> QuietFigure[Result]:
     """Run a task until nothing disturbs it, a few times at most.
 
-    Parameters
-    ----------
-    task : callable
-        Without arguments; processes it starts must have ended when it returns.
+    Processes that it starts must have ended when it returns.
     """
     best: QuietFigure[Result] | None = None
     for number in range(1, N_TRIES + 1):
