@@ -18,7 +18,7 @@ from groupnoise.training.temperature import CalibrationTrial, folds_of, judge_ca
 if TYPE_CHECKING:
     from groupnoise.bags.ensemble import BagEnsemble
 
-DOUBT = 1e-3
+WRONG_LABELS = 1e-3
 """Share of labels taken to be wrong, so that no bag can cost without bound."""
 KNEE = 0.9
 """Part of the probability of a bag from which on those of its instances are bent below it."""
@@ -98,16 +98,16 @@ def label_log_likelihood(
     has_negative: bool,
     doubt: float = 0.0,
 ) -> FloatArray:
-    """Return the log likelihood of the labels of each bag, bounded by a little doubt.
+    """Return the log likelihood of the labels of each bag, of which a few are taken to be wrong.
 
     `log_odds` (n_bags, n_named): calibrated. `labels`: what the bags are labelled with.
     `exclusive`, `has_negative`, `doubt`: as in :func:`log_bag_proba`.
     """
     log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative, doubt)
     if not exclusive or labels.shape[1] == 1:
-        return with_doubt(np.where(labels, log_present, log_absent).sum(axis=1))
+        return if_some_are_wrong(np.where(labels, log_present, log_absent).sum(axis=1))
     chosen = np.where(labels, log_present, 0.0).sum(axis=1)
-    return with_doubt(np.where(labels.any(axis=1), chosen, log_none(log_odds, doubt)))
+    return if_some_are_wrong(np.where(labels.any(axis=1), chosen, log_none(log_odds, doubt)))
 
 
 def log_none(log_odds: FloatArray, doubt: float = 0.0) -> FloatArray:
@@ -133,10 +133,10 @@ def share_explained(
     return float(np.clip(1.0 - scores.mean() / min(float(least), -1e-9), 0.0, 1.0))
 
 
-def with_doubt(log_likelihood: FloatArray) -> FloatArray:
+def if_some_are_wrong(log_likelihood: FloatArray) -> FloatArray:
     """Return log likelihoods if a small share of the labels were wrong."""
     result: FloatArray = np.logaddexp(
-        math.log1p(-DOUBT) + log_likelihood, math.log(DOUBT) + 0.0 * log_likelihood
+        math.log1p(-WRONG_LABELS) + log_likelihood, math.log(WRONG_LABELS) + 0.0 * log_likelihood
     )
     return result
 

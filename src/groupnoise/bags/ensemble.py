@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from groupnoise.bags.bag_odds import (
     at_most_of_bag,
     chance_of_label,
+    if_some_are_wrong,
     label_log_likelihood,
     log_bag_proba,
     log_none,
-    with_doubt,
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
@@ -359,7 +359,7 @@ def calibrate_instances(
             values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
         log_p = values.log_softmax(-1)[:, : problem.n_named]
         found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
-        return -float(with_doubt(log_label_likelihood(found, labels).numpy()).mean())
+        return -float(if_some_are_wrong(log_label_likelihood(found, labels).numpy()).mean())
 
     return InstanceScale(*_scale_and_shift(loss, has_shift=free, spread=float(averaged.std())))
 

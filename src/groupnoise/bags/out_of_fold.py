@@ -164,9 +164,8 @@ class BagSearch:
 
     def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutAnswers]:
         settings = [MemberSettings(**each.parameters) for each in options]
-        if (
-            n_folds < self.n_folds
-        ):  # a first look: who is ahead after half of the steps mostly stays
+        if n_folds < self.n_folds:
+            # A first look: who is ahead after half of the steps mostly stays.
             settings = [replace(each, max_epochs=-(-each.max_epochs // 2)) for each in settings]
         kept = self.folds[:, None] != np.arange(n_folds)
         complete = n_folds == self.n_folds and self.covers_all
