@@ -34,8 +34,7 @@ def main() -> None:
 def rows_of(name: str) -> list[dict[str, Any]]:
     """Return the rows of a result file."""
     content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    rows: list[dict[str, Any]] = content["rows"]
-    return rows
+    return content["rows"]
 
 
 def draw_epochs(axes: Any, rows: list[dict[str, Any]]) -> None:

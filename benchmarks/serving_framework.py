@@ -97,8 +97,7 @@ def write_catalogue(
         log_normalizer=np.zeros(n_items),
         rule=rule,
     )
-    histories: list[list[int]] = generator.integers(0, n_items, (500, CLICKS)).tolist()
-    return histories
+    return generator.integers(0, n_items, (500, CLICKS)).tolist()
 
 
 def write_script(path: Path, histories: list[list[int]]) -> None:

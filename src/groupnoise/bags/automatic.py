@@ -298,13 +298,11 @@ def _frequency_scores(bags: HeldOutBags) -> FloatArray:
         none = np.log(np.clip(1.0 - labels.any(axis=1).mean(), 1e-6, None))
         bag = np.where(labels.any(axis=1), labels @ np.log(rate), none)
     if bags.by_witnesses:
-        scores: FloatArray = bag
-        return scores
+        return bag
     n_targets = labels.shape[1] + int(problem.has_negative or bags.shares_background)
     log_p = torch.zeros(len(problem.segments.group), n_targets)
     everything = np.ones(len(labels), dtype=bool)
-    result: FloatArray = bag + bags.instance_scores(log_p, everything)
-    return result
+    return bag + bags.instance_scores(log_p, everything)
 
 
 def warnings_of(gain: FloatArray) -> list[str]:

@@ -69,8 +69,7 @@ def mixed_with_chance(log_proba: FloatArray, doubt: float, chance: float) -> Flo
     """Return log probabilities of bags if nothing but `chance` is known of a share of them."""
     if doubt == 0.0 or chance == 0.0:
         return log_proba
-    result: FloatArray = np.logaddexp(np.log1p(-doubt) + log_proba, np.log(doubt * chance))
-    return result
+    return np.logaddexp(np.log1p(-doubt) + log_proba, np.log(doubt * chance))
 
 
 def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> FloatArray:
@@ -87,8 +86,7 @@ def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> F
     knee = KNEE * of_bags
     slope = np.where(most > of_bags, (of_bags - knee) / np.maximum(most - knee, 1e-300), 1.0)
     knee, slope = (each.repeat(sizes, axis=0) for each in (knee, slope))
-    result: FloatArray = np.where(proba > knee, knee + slope * (proba - knee), proba)
-    return result
+    return np.where(proba > knee, knee + slope * (proba - knee), proba)
 
 
 def label_log_likelihood(
@@ -135,10 +133,9 @@ def share_explained(
 
 def if_some_are_wrong(log_likelihood: FloatArray) -> FloatArray:
     """Return log likelihoods if a small share of the labels were wrong."""
-    result: FloatArray = np.logaddexp(
+    return np.logaddexp(
         math.log1p(-WRONG_LABELS) + log_likelihood, math.log(WRONG_LABELS) + 0.0 * log_likelihood
     )
-    return result
 
 
 def with_scaled_bags(
@@ -199,8 +196,7 @@ def with_scaled_instances(
         scaled[:, positive] += shift
         within = ensemble.within_bags(scaled.log_softmax(-1), log_odds, sizes).numpy()
         total = np.bincount(of_bag[told], -within[told, known[told]], minlength=len(sizes))
-        result: FloatArray = total[told_bags[rows]].astype(np.float64)
-        return result
+        return total[told_bags[rows]].astype(np.float64)
 
     found = fit_scale(loss, len(told_bags), has_shift=True)
     # So that their mean is that of instances.

@@ -150,12 +150,10 @@ class BagEnsemble:
         `proba` (n_rows, n_classes), or with the background as a last column.
         """
         if self.negative is None or not self.is_binary:
-            likeliest: IntArray = proba.argmax(axis=1)
-            return likeliest
+            return proba.argmax(axis=1)
         positive = 1 - self.negative
         is_called: BoolArray = proba[:, positive] > self.threshold
-        columns: IntArray = np.where(is_called, positive, self.negative)
-        return columns
+        return np.where(is_called, positive, self.negative)
 
     def bag_log_odds(
         self, rows: NDArray[Any], sizes: IntArray, logits: Sequence[Tensor] | None = None
@@ -175,8 +173,7 @@ class BagEnsemble:
         for whole in self.statistics:
             total = total + whole.weight * torch.from_numpy(whole.log_odds(rows, sizes))
         assert isinstance(total, Tensor)
-        result: FloatArray = (total * self.bag_scale + self.bag_shift).numpy()
-        return result
+        return (total * self.bag_scale + self.bag_shift).numpy()
 
     def bag_log_proba(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
         """Return log P(class | bag), classes in their order, shape (n_bags, n_classes)."""
@@ -192,8 +189,7 @@ class BagEnsemble:
             none = log_none(log_odds, self.doubt)
         else:
             none = log_absent.sum(axis=1)
-        result: FloatArray = np.insert(log_present, self.negative, none, axis=1)
-        return result
+        return np.insert(log_present, self.negative, none, axis=1)
 
     @property
     def has_unlabelled(self) -> bool:
@@ -209,8 +205,7 @@ class BagEnsemble:
         if self.exclusive:  # labels and none share one probability
             proba = np.exp(log_proba)
             best = np.c_[proba, 1.0 - proba.sum(axis=1)].argmax(axis=1)
-            alone: BoolArray = best[:, None] == np.arange(n_classes)
-            return alone
+            return best[:, None] == np.arange(n_classes)
         present: BoolArray = log_proba > np.log(0.5)
         if self.negative is not None:
             present[:, self.negative] = False
@@ -231,8 +226,7 @@ class BagEnsemble:
             named, none = np.delete(log_p, self.negative, axis=1), log_p[:, [self.negative]]
         if not self.exclusive:
             none = np.log(np.maximum(-np.expm1(named), MIN_PROBABILITY))
-        result: FloatArray = named - none
-        return result
+        return named - none
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""

@@ -66,8 +66,7 @@ class HeldOutAnswers:
     @property
     def calibrated(self) -> FloatArray:
         """Calibrated log odds of the labels of bags."""
-        result: FloatArray = self.log_odds * self.bag_scale + self.bag_shift
-        return result
+        return self.log_odds * self.bag_scale + self.bag_shift
 
 
 @dataclass(frozen=True)
@@ -184,8 +183,7 @@ class HeldOutBags:
         else:
             fitted = self._tempered(log_p, part)
         total = np.bincount(group, fitted, minlength=len(self.labels))
-        result: FloatArray = total / segments.sizes.numpy()
-        return result
+        return total / segments.sizes.numpy()
 
     def _tempered(self, log_p: Tensor, part: BoolArray) -> FloatArray:
         """Return the log chance of the labels of its bag for each instance."""
@@ -359,8 +357,7 @@ def averaged_instances(
 
 def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
     """Return the weighted sum of calibrated log odds of bags, (n_bags, n_named)."""
-    total: FloatArray = np.sum([weight * said.calibrated for said, weight in taken], axis=0)
-    return total
+    return np.sum([weight * said.calibrated for said, weight in taken], axis=0)
 
 
 def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:

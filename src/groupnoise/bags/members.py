@@ -200,8 +200,7 @@ def bag_loss(
         return -log_label_likelihood(found, labels)
     if settings.likelihood == "inherited" and binary:
         sign = torch.where(labels[segments.group], 1.0, -1.0)
-        inherited: Tensor = -segments.mean(F.logsigmoid(sign * logits)).squeeze(-1)
-        return inherited
+        return -segments.mean(F.logsigmoid(sign * logits)).squeeze(-1)
     n_free = problem.n_free(settings)
     log_p = (
         torch.cat([F.logsigmoid(logits), F.logsigmoid(-logits)], -1)

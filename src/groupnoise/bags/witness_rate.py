@@ -165,8 +165,7 @@ class WitnessRate(NamedTuple):
         each = np.minimum(expit(self.slope * scores + self.constant + odds), 1.0 - 1e-12)
         none = np.bincount(bag, np.log1p(-each), minlength=len(is_positive))
         some = np.maximum(-np.expm1(none), 1e-12)
-        result: FloatArray = np.where(is_positive, 1.0 / some, 0.0)[bag] * each
-        return result
+        return np.where(is_positive, 1.0 / some, 0.0)[bag] * each
 
 
 class _Scores:
@@ -189,8 +188,7 @@ class _Scores:
     def log_mixture(self, slope: float, rate: float | FloatArray) -> FloatArray:
         """Return how much likelier each score is in a positive bag, on a log scale."""
         ratio = slope * self.values + self.constant(slope)
-        result: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
-        return result
+        return np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
 
     def log_bags(self, slope: float, rate: float) -> FloatArray:
         """Return how much likelier the scores of each bag are if it is positive, on a log scale.
@@ -199,8 +197,7 @@ class _Scores:
         """
         each = np.bincount(self.bag, self.log_mixture(slope, rate), minlength=len(self.sizes))
         none = self.sizes * math.log1p(-rate)
-        result: FloatArray = each + _log_less(none - each) - _log_less(none)
-        return result
+        return each + _log_less(none - each) - _log_less(none)
 
     def shares(self, rate: float) -> FloatArray:
         """Return the part of a positive bag that is positive, of one at least."""
@@ -210,8 +207,7 @@ class _Scores:
     def instance_likelihood(self, log_mixture: FloatArray) -> FloatArray:
         """Return log P(label of its bag | score) of each instance."""
         sign = np.where(self.inherited, -1.0, 1.0)
-        result: FloatArray = -np.logaddexp(0.0, sign * (self.prior + log_mixture))
-        return result
+        return -np.logaddexp(0.0, sign * (self.prior + log_mixture))
 
 
 def witness_evidence(scores: FloatArray, bag: IntArray, is_positive: BoolArray) -> FloatArray:
@@ -311,5 +307,4 @@ def accurate_threshold(probability: FloatArray, chances: FloatArray) -> float:
 
 def _log_less(log_p: FloatArray) -> FloatArray:
     """Return log(1 - p); of p near one as of the greatest number below it."""
-    result: FloatArray = np.log(-np.expm1(np.minimum(log_p, -1e-12)))
-    return result
+    return np.log(-np.expm1(np.minimum(log_p, -1e-12)))

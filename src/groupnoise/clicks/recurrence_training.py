@@ -81,8 +81,7 @@ class RecurrentEncoder(nn.Module):
         for layer in self._layers():
             states = self._with(states, layer.remember(states), factors)
             states = self._with(states, layer.perceive(states), factors)
-        answers: Tensor = self.answer(self.output_norm(states))
-        return answers
+        return self.answer(self.output_norm(states))
 
     def products(self) -> list[Tensor]:
         """Return what :func:`groupnoise.clicks.recurrence_loops.read_in_order` multiplies by.
@@ -166,14 +165,12 @@ class _Layer(nn.Module):
 
     def remember(self, states: Tensor) -> Tensor:
         """Return what the recurrence adds to each state, shape (size, n, hidden)."""
-        read: Tensor = self.read(gated_recurrence(self.gates(self.recurrence_norm(states))))
-        return read
+        return self.read(gated_recurrence(self.gates(self.recurrence_norm(states))))
 
     def perceive(self, states: Tensor) -> Tensor:
         """Return what the perceptron adds to each state, shape (size, n, hidden)."""
         wide = F.relu(self.expand(self.perceptron_norm(states)), inplace=True)
-        perceived: Tensor = self.reduce(wide)
-        return perceived
+        return self.reduce(wide)
 
 
 def _after_norm(norm: nn.LayerNorm, product: nn.Linear) -> tuple[Tensor, Tensor]:
