@@ -25,6 +25,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import single_label
+from groupnoise.reproduce.methods import ABLATIONS
 from groupnoise.reproduce.run import Method, TrialResult, run_method
 from groupnoise.reproduce.running import run_jobs
 from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial
@@ -251,9 +252,7 @@ class DemoTask:
         """Return the methods to compare; only their objectives differ."""
         soft = self.soft_selection
         objectives: dict[str, dict[str, Any]] = {
-            "pairwise": {"selection": "all", "weighting_strength": 0.0},
-            "matching": {"selection": "all", "weighting_strength": 1.0},
-            "maximizing": {"selection": "max", "weighting_strength": 0.0},
+            **ABLATIONS,
             "max_matching_paper": {"selection": "max", "weighting_strength": 1.0},
             OURS: {"selection": soft, "weighting_strength": 1.0},
             # Shown the truth, a group is one object (or all of one cause): nothing to weigh.
