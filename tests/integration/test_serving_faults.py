@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -219,6 +220,46 @@ def test_headers_sent_drop_by_drop_end_with_a_closed_connection(tmp_path):
     assert max(seconds) < 60
     assert load.failures == []
     assert load.n_answered > 5
+
+
+@pytest.mark.slow
+def test_answers_that_are_not_read_or_byte_by_byte_are_given_up_and_hurt_no_one(tmp_path):
+    heavy = raw_request({"histories": [[n, n + 1] for n in range(256)], "top": 500})
+
+    def asked(address):
+        target = urlsplit(address)
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect((target.hostname, target.port))
+        connection.sendall(heavy)
+        return connection
+
+    def n_open(service):
+        return len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
+
+    async def scenario(service, before):
+        readers = [asked(service.address) for _ in range(10)]
+        deaf = [asked(service.address) for _ in range(10)]
+        async with Load(service.address, {"histories": [[1, 2]]}, n_clients=2) as load:
+            end = time.monotonic() + 60
+            while load.n_answered < 20 or n_open(service) > before + 2:
+                assert time.monotonic() < end
+                await asyncio.sleep(0.1)
+                for reader in readers:
+                    with contextlib.suppress(OSError):
+                        reader.recv(1, socket.MSG_DONTWAIT)
+        for connection in (*readers, *deaf):
+            connection.close()
+        return load
+
+    artifact = write_random(tmp_path / "a", 2000)
+    limits = Limits(seconds=2.0)
+    with running_service(tmp_path, artifact, limits=limits) as service:
+        service.recall([[1, 2]])
+        before, megabytes = n_open(service), service.resident_megabytes()
+        load = asyncio.run(scenario(service, before))
+        assert service.resident_megabytes() - megabytes < 250
+    assert load.failures == []
 
 
 def test_five_hundred_connections_at_once_are_all_answered(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -132,6 +133,37 @@ def test_a_killed_process_is_replaced_while_the_others_answer(folder):
         assert [line["pid"] for line in service.log_lines() if line["event"] == "process_lost"] == [
             victim
         ]
+
+
+def test_a_process_is_replaced_though_the_canary_was_pruned_and_all_answer_alike(folder):
+    registry = Registry.create(folder / "canaries")
+    versions = []
+    for popularity in ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]):
+        with registry.adding() as place:
+            write_shop(place, popularity=popularity)
+            versions.append(open_artifact(place).version)
+    registry.promote(versions[0])
+
+    def answering(service):
+        return {service.recall([["tea"]], top=1, user=1)["version"] for _ in range(10)}
+
+    words = {"canary": f"{versions[1][:6]}=100%", "processes": 2}
+    with running_service(folder, folder / "canaries", **words) as service:
+        assert answering(service) == {versions[1]}
+        shutil.rmtree(folder / "canaries" / versions[1])
+        assert answering(service) == {versions[1]}  # it stays in memory
+        victim = workers_of(service)[0]
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: answering(service) == {versions[0]})
+        wait_until(lambda: len(workers_of(service)) == 2 and victim not in workers_of(service))
+        assert answering(service) == {versions[0]}
+        (lost,) = [line for line in service.log_lines() if line["event"] == "canary_lost"]
+        assert versions[1] in lost["reason"]
+        # The next is replaced without asking for it again.
+        os.kill(workers_of(service)[0], signal.SIGKILL)
+        wait_until(lambda: count(service, "groupnoise_lost_processes_total") == 2)
+        wait_until(lambda: len(workers_of(service)) == 2)
+        assert service.get("/v1/model").json()["canary"] is None
 
 
 def ask_all_random(service):

@@ -147,6 +147,8 @@ items_app = typer.Typer(
     help="List the items of an artifact, add new ones by their features, take some out.",
     no_args_is_help=True,
 )
+IN_A_CELL = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+"""How cells of a table that tabs and lines divide say what would divide them."""
 Artifact = Annotated[
     Path,
     typer.Argument(
@@ -159,7 +161,10 @@ Artifact = Annotated[
 @items_app.command("list")
 @takes(top=option("Only so many, the most popular first.", min=1))
 def list_items(artifact: Artifact, top: int | None = None) -> None:
-    """Print id, clicks, title and categories of every item, tab-separated."""
+    r"""Print id, clicks, title and categories of every item, tab-separated.
+
+    Tabs, line breaks and backslashes inside a cell are written \t, \n, \r and \\.
+    """
     import numpy as np
 
     from groupnoise.recall.artifact import open_artifact
@@ -174,7 +179,7 @@ def list_items(artifact: Artifact, top: int | None = None) -> None:
             table.title_of(position) or "",
             table.category_of(position) or "",
         )
-        typer.echo("\t".join(map(str, cells)))
+        typer.echo("\t".join(str(cell).translate(IN_A_CELL) for cell in cells))
 
 
 @items_app.command("add")

@@ -20,7 +20,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.recall.http.answers import Refusal, add_page, install_error_handlers
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.monitoring import ServiceMetrics
-from groupnoise.recall.http.server import http_protocol, run_until_stopped
+from groupnoise.recall.http.server import BoundedServer, http_protocol, run_until_stopped
 from groupnoise.recall.http.settings import Limits, ServiceSettings
 from groupnoise.review.desk import Desk, TakenError
 
@@ -126,8 +126,13 @@ def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
 
 def serve_desk(desk: Desk, settings: ServiceSettings, bound: socket.socket) -> None:
     """Show the desk on a socket until SIGTERM or SIGINT."""
+    run_until_stopped(desk_server(desk, settings), bound)
+
+
+def desk_server(desk: Desk, settings: ServiceSettings) -> uvicorn.Server:
+    """Return a server of the desk, with the bounds of the recall service."""
     config = uvicorn.Config(
         review_app(desk, settings), http=http_protocol(), log_config=None,
         access_log=False, server_header=False, timeout_graceful_shutdown=5,
     )  # fmt: skip
-    run_until_stopped(uvicorn.Server(config), bound)
+    return BoundedServer(config, settings.limits.seconds)

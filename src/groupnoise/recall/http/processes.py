@@ -22,7 +22,7 @@ from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.monitoring import RequestCounts, log
 from groupnoise.recall.http.server import hold_off_newcomers
 from groupnoise.recall.http.settings import ServiceSettings
-from groupnoise.recall.registry import promotion_stamp
+from groupnoise.recall.registry import promotion_stamp, served_folder
 
 if TYPE_CHECKING:
     from groupnoise.recall.http.service import RecallService
@@ -79,12 +79,16 @@ class Peers:
     """The other processes of a service, as one of them sees them.
 
     `connection`: to the process that started this one.
+    `lost_canary`: why this one answers without the canary that others have; empty if it does not.
     `on_stop`: called when the whole service is to end, or the process that started this one is
         gone.
     """
 
-    def __init__(self, connection: socket.socket, on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self, connection: socket.socket, on_stop: Callable[[], None], lost_canary: str = ""
+    ) -> None:
         self._connection = connection
+        self._lost_canary = lost_canary
         self._on_stop = on_stop
         self._line: Line | None = None
         self._waiting: dict[str, list[asyncio.Future[Message]]] = {"reload": [], "others": []}
@@ -92,7 +96,7 @@ class Peers:
     async def listen(self, service: RecallService) -> None:
         """Answer what is asked of this process, for as long as it runs."""
         line = self._line = await Line.over(self._connection)
-        line.say("ready")
+        line.say("ready", lost_canary=self._lost_canary)
         telling = asyncio.get_running_loop().create_task(self._tell(service))
         try:
             while (message := await line.hear()) is not None:
@@ -102,6 +106,8 @@ class Peers:
                     line.say("prepared", refused=await _refused(service), version=version)
                 elif kind == "switch":
                     line.say("switched", answer=service.switch())
+                elif kind == "drop_canary":
+                    service.drop_canary()
                 elif kind == "stop":
                     break
                 elif kind in self._waiting:
@@ -175,6 +181,11 @@ def supervise(
 def _share_of_one(settings: ServiceSettings, folder: Path) -> ServiceSettings:
     """Return the settings of one process: its part of the limits, and lists that all see."""
     n, limits = settings.processes, settings.limits
+    if settings.canary is not None:
+        # By its whole name: a version that begins alike may come before a process is replaced.
+        begin, _, share = settings.canary.partition("=")
+        version = served_folder(settings.artifact, begin).name
+        settings = replace(settings, canary=f"{version}={share}")
     return replace(
         settings,
         lists=settings.lists or folder,
@@ -216,6 +227,7 @@ class _Supervisor:
         self._own = RequestCounts()  # of processes that ended, and of what concerns all
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
+        self._is_up = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, on_ready: Callable[[], Any], address: str) -> None:
@@ -232,6 +244,7 @@ class _Supervisor:
             await asyncio.wait([stopped, every], return_when=asyncio.FIRST_COMPLETED)
             if every.done():
                 every.result()
+                self._is_up = True
                 log("ready", address=address, processes=len(workers))
                 on_ready()
                 self._spawn(self._follow_promotions(promoted))
@@ -279,7 +292,7 @@ class _Supervisor:
                 env={**os.environ, "PYTHONSAFEPATH": "1"},  # no module of the current folder
             )
         line = await Line.over(ours)
-        line.say("settings", settings=self._settings.as_record())
+        line.say("settings", settings=self._settings.as_record(), replaces=self._is_up)
         worker = _Worker(process, line)
         self._workers.append(worker)
         self._spawn(self._hear(worker))
@@ -321,6 +334,8 @@ class _Supervisor:
             kind = message["kind"]
             if kind == "ready" and not worker.ready.done():
                 worker.ready.set_result(None)
+                if message["lost_canary"]:
+                    self._drop_canary(message["lost_canary"])
             elif kind == "failed" and not worker.ready.done():
                 log("process_failed", level=logging.ERROR, reason=message["message"])
                 worker.ready.set_exception(GroupNoiseError(message["message"]))
@@ -333,6 +348,13 @@ class _Supervisor:
                 worker.line.say("others", records=self._others(worker))
             elif kind == "reload":
                 self._spawn(self._reload(worker))
+
+    def _drop_canary(self, reason: str) -> None:
+        """Give up a canary that one process could not read any more, so that all answer alike."""
+        log("canary_lost", level=logging.ERROR, reason=reason)
+        self._settings = replace(self._settings, canary=None)
+        for worker in self._workers:
+            worker.line.say("drop_canary")
 
     def _others(self, worker: _Worker) -> list[dict[str, Any]]:
         told = [each.record for each in self._workers if each is not worker]

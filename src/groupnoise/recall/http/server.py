@@ -158,6 +158,10 @@ class StalledConnections:
             if wait is None or wait.n_unsent != n_unsent:
                 wait = _Wait(now, n_unsent)  # a client that reads, however slowly, is served
             if now - wait.since > self._seconds:
+                if n_unsent:
+                    # What the system holds of an answer that nobody reads goes too.
+                    own = connection.transport.get_extra_info("socket")
+                    own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 # Not close(), which waits until the client has read everything.
                 connection.transport.abort()
                 n_closed += 1
@@ -261,7 +265,26 @@ def _check_resolves(host: str) -> None:
         raise GroupNoiseError(f"the host {host!r} cannot be resolved to an address.") from None
 
 
-class RecallServer(uvicorn.Server):
+class BoundedServer(uvicorn.Server):
+    """Closes connections whose clients keep it waiting.
+
+    `seconds`: how long they may, as in `StalledConnections`.
+    """
+
+    def __init__(self, config: uvicorn.Config, seconds: float) -> None:
+        super().__init__(config)
+        self._stalled = StalledConnections(seconds)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close what has stalled, now and then; return whether to end."""
+        if counter % TICKS_PER_SWEEP == 0:
+            n_closed = self._stalled.close_stalled(self.server_state.connections, time.monotonic())
+            if n_closed:
+                log("closed_stalled", connections=n_closed)
+        return await super().on_tick(counter)
+
+
+class RecallServer(BoundedServer):
     """Says when it is ready, and stops being ready when told to end."""
 
     def __init__(
@@ -271,11 +294,10 @@ class RecallServer(uvicorn.Server):
         on_ready: Callable[[str], None] | None,
         shares_socket: bool,
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, service.limits.seconds)
         self._shares_socket = shares_socket
         self._service = service
         self._on_ready = on_ready
-        self._stalled = StalledConnections(service.limits.seconds)
         self.address = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -286,14 +308,6 @@ class RecallServer(uvicorn.Server):
             log("ready", address=self.address, version=self._service.model().version)
             if self._on_ready is not None:
                 self._on_ready(self.address)
-
-    async def on_tick(self, counter: int) -> bool:
-        """Close what has stalled, now and then; return whether to end."""
-        if counter % TICKS_PER_SWEEP == 0:
-            n_closed = self._stalled.close_stalled(self.server_state.connections, time.monotonic())
-            if n_closed:
-                log("closed_stalled", connections=n_closed)
-        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer what is open, then end."""

@@ -122,13 +122,10 @@ class RecallService:
         self._served: set[str] = set()
         self._drift: dict[str, Drift] = {}
         folders = {"main": settings.artifact, "compare": settings.compare}
-        how: dict[str, Any] = {
-            "least_recall": settings.least_recall,
-            "memory_map": settings.processes > 1,
-        }
-        self._slots = {
-            name: ModelSlot(folder, **how) for name, folder in folders.items() if folder is not None
-        }
+        slot = partial(
+            ModelSlot, least_recall=settings.least_recall, memory_map=settings.processes > 1
+        )
+        self._slots = {name: slot(folder) for name, folder in folders.items() if folder is not None}
         self._prepared: dict[str, RecallModel] = {}
         self.peers: Peers | None = None
         self._canary = None if settings.canary is None else Canary.parse(settings.canary)
@@ -136,7 +133,7 @@ class RecallService:
             # By its whole name: users stay where they are however much of it is given.
             version = served_folder(settings.artifact, self._canary.version).name
             self._canary = Canary(version, self._canary.share)
-            self._slots["canary"] = ModelSlot(settings.artifact, version=version, **how)
+            self._slots["canary"] = slot(settings.artifact, version=version)
         self._feedback = None
         if settings.feedback is not None:
             self._feedback = FeedbackLog(
@@ -161,6 +158,13 @@ class RecallService:
         if canary is not None and user is not None and name == "main" and canary.takes(user):
             return self._slots["canary"].model
         return self.model(name)
+
+    def drop_canary(self) -> None:
+        """Answer all users with the promoted version from now on."""
+        self._canary = None
+        for models in (self._slots, self._prepared):
+            models.pop("canary", None)
+        self._show_models()
 
     def describe(self) -> dict[str, Any]:
         """Return the models in use and the limits; see `ServiceDescription`."""
@@ -352,9 +356,9 @@ class RecallService:
     def _show_models(self) -> None:
         models = [slot.model for slot in self._slots.values()]
         self._drift = {
-            model.version: self._drift.get(model.version) or Drift(model) for model in models
+            each.version: self._drift.get(each.version) or Drift(each) for each in models
         }
-        self._served |= {slot.model.version for slot in self._slots.values()}
+        self._served |= {model.version for model in models}
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
         for name in ("compare", "canary"):
             if name in self._slots:

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import sys
+from dataclasses import replace
 
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.monitoring import configure_logs
@@ -21,15 +22,22 @@ def run(listening: socket.socket, connection: socket.socket) -> int:
     """Serve until told to end; return the exit code."""
     configure_logs()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    settings = ServiceSettings.from_record(json.loads(_first_line(connection))["settings"])
+    told = json.loads(_first_line(connection))
+    settings, lost_canary = ServiceSettings.from_record(told["settings"]), ""
     try:
-        service = RecallService(settings)
+        try:
+            service = RecallService(settings)
+        except GroupNoiseError as error:
+            if settings.canary is None or not told["replaces"]:
+                raise
+            # Pruned since the others read it; if it is not that, it is refused again.
+            service, lost_canary = RecallService(replace(settings, canary=None)), str(error)
     except GroupNoiseError as error:
         message = {"kind": "failed", "message": str(error)}
         connection.sendall(json.dumps(message).encode() + b"\n")
         return FAILED
     server = make_server(service, shares_socket=True)
-    service.peers = Peers(connection, on_stop=server.stop_with_all)
+    service.peers = Peers(connection, server.stop_with_all, lost_canary)
     server.run(sockets=[listening])
     return 0
 

@@ -12,8 +12,12 @@ class Connection:
         self.cycle = cycle
         self.n_unsent = 0
         self.is_closed = False
+        self.options = []
+        own = SimpleNamespace(setsockopt=lambda *option: self.options.append(option))
         self.transport = SimpleNamespace(
-            abort=self.abort, get_write_buffer_size=lambda: self.n_unsent
+            abort=self.abort,
+            get_write_buffer_size=lambda: self.n_unsent,
+            get_extra_info={"socket": own}.get,
         )
 
     def abort(self):
@@ -26,6 +30,7 @@ def test_a_connection_without_a_request_is_closed_after_the_limit():
     assert sweep.close_stalled([connection], 12.0) == 0
     assert sweep.close_stalled([connection], 12.1) == 1
     assert connection.is_closed
+    assert not connection.options  # what the system still sends may arrive
 
 
 def test_a_running_request_starts_the_clock_anew():
