@@ -162,8 +162,8 @@ class RecallService:
     def drop_canary(self) -> None:
         """Answer all users with the promoted version from now on."""
         self._canary = None
-        for models in (self._slots, self._prepared):
-            models.pop("canary", None)
+        self._slots.pop("canary", None)
+        self._prepared.pop("canary", None)
         self._show_models()
 
     def describe(self) -> dict[str, Any]:
@@ -354,10 +354,8 @@ class RecallService:
             raise Refusal(409, "artifact_refused", message) from None
 
     def _show_models(self) -> None:
-        models = [slot.model for slot in self._slots.values()]
-        self._drift = {
-            each.version: self._drift.get(each.version) or Drift(each) for each in models
-        }
+        models, known = [slot.model for slot in self._slots.values()], self._drift
+        self._drift = {each.version: known.get(each.version) or Drift(each) for each in models}
         self._served |= {model.version for model in models}
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
         for name in ("compare", "canary"):
