@@ -1,7 +1,9 @@
 """Every example runs and learns something."""
 
 import importlib.util
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,10 +25,21 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("text_through_a_module", 15, 0.9),
     ],
 )
-def test_example_learns(name, n_epochs, least, capsys):
+def test_example_learns(name, n_epochs, least, groupnoise, capsys, monkeypatch):
+    def run(words, *, cwd, check):
+        """Run a command in this process, whose libraries are loaded."""
+        assert words[:3] == [sys.executable, "-m", "groupnoise"]
+        with monkeypatch.context() as here:
+            here.chdir(cwd)
+            code, _, error = groupnoise(*words[3:])
+        assert check
+        assert not code, error
+
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    if hasattr(module, "subprocess"):
+        monkeypatch.setattr(module, "subprocess", SimpleNamespace(run=run))
     assert module.main(n_epochs) > least
     assert capsys.readouterr().out
 
