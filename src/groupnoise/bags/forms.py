@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.checks import check_features
+from groupnoise.core.checks import check_features, plain_values
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets, truth_columns
 from groupnoise.core.streamed_groups import StreamedGroups
@@ -93,6 +93,10 @@ NEGATIONS = (
 """What negates the other of two labels: "non-smoker" beside "smoker"."""
 
 
+UNLIKE_ARRAYS = ("columns", "detach", "mask", "tocsr")
+"""What frames, which may hold words and NA, tensors, masked and sparse arrays have alone."""
+
+
 def as_bags(bags: Any, groups: Any = None) -> Groups:
     """Read bags of instances: finite feature rows, one group per bag, without targets.
 
@@ -118,18 +122,18 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     if isinstance(bags, Groups):
         check_features("bags", bags.objects)
         return Groups(bags.objects, bags.offsets)
-    bags = _listed(bags)
+    bags = _listed(plain_values("bags", bags))
     is_list = isinstance(bags, (list, tuple))
     if is_list and not bags:
         raise DataError("0 bags were given; at least one is needed.")
+    if is_list and any(hasattr(bags[0], each) for each in UNLIKE_ARRAYS):
+        bags = [check_features("bags" if hasattr(bag, "columns") else "bag", bag) for bag in bags]
     if is_list and _array_rank(bags[0]) == 1 and _array_rank(bags) is None:
         raise DataError(
             f"bag 0 has shape {np.shape(bags[0])}; a bag has two dimensions, (size, features). A "
             "single feature is bag.reshape(-1, 1)."
         )
     if is_list and _array_rank(bags[0]) == 2:
-        if hasattr(bags[0], "columns"):  # a frame may hold words, and NA among numbers
-            bags = [check_features("bags", bag) for bag in bags]
         found = Groups.from_lists(bags)
     elif _array_rank(bags) == 3:
         found = Groups.from_array(bags)
@@ -300,7 +304,7 @@ def _word(label: Any) -> str:
 def _array_rank(values: Any) -> int | None:
     """Return the number of dimensions of an array-like, None if its rows are ragged."""
     try:
-        return np.asarray(values).ndim
+        return np.asarray(values.detach() if hasattr(values, "detach") else values).ndim
     except ValueError:
         return None
 

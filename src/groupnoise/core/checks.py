@@ -124,10 +124,28 @@ def _no_numbers(values: Any) -> str:
     )
 
 
+def plain_values(name: str, values: Any) -> Any:
+    """Return a tensor as the array it holds; masked values, which arrays do not know, are refused.
+
+    Anything else is returned as it is.
+    """
+    if hasattr(values, "detach"):
+        try:
+            return values.detach().cpu().numpy()
+        except (RuntimeError, TypeError):
+            raise DataTypeError(
+                f"{name} came as a tensor that is no array; give a list of plain tensors."
+            ) from None
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise DataError(f"{name} holds masked values; fill them, or drop these rows first.")
+    return values
+
+
 def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
     """Return `values` as a finite float matrix, one row per object."""
     if hasattr(values, "tocsr"):
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
+    values = plain_values(name, values)
     try:
         matrix = np.asarray(values)
         own = values.dtypes if hasattr(values, "isna") and hasattr(values, "columns") else ()
@@ -204,6 +222,10 @@ single item in a list.
     rows = list(histories)
     for row, history in enumerate(rows):
         # The letters of a text would be taken for ids.
+        if hasattr(history, "tocsr"):
+            raise DataError(
+                "a sparse matrix has no order of clicks; give the item ids of each user in a list."
+            )
         if isinstance(history, (str, bytes)) or not hasattr(history, "__len__"):
             raise DataError(
                 f"history {row} must be a sequence of item ids; got {history!r}. "

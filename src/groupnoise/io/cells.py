@@ -29,7 +29,7 @@ WRITTEN_OUT = re.compile(
 )
 FURTHER_FORMS = (
     "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d %b %Y %H:%M:%S",
-    "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p",
+    "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p", "%d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z",
 )  # fmt: skip
 """Forms of dates that are tried where the usual ones do not fit."""
 COMPACT = (19_000_101, 20_991_231)
@@ -301,11 +301,19 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
         dates: pl.Series = text.str.to_datetime(strict=False, time_unit="us")
     except pl.exceptions.PolarsError:  # no date format fits even the first cells
         dates = pl.Series([None] * len(cells), dtype=pl.Datetime("us"))
+    plain = text.str.strip_chars(" \t[]").str.replace(r"^[A-Za-z]{3}, ", "").str.replace("Z$", "")
     for form in FURTHER_FORMS if dates.is_null().all() else ():
-        read = text.str.strip_chars().str.to_datetime(form, strict=False, time_unit="us")
+        read = plain.str.to_datetime(form, strict=False, time_unit="us")
         if not read.is_null().all():
             dates = read
             break
+    dated = [each.name for each in table.frame if each.name != column and looks_dated(each)]
+    if dated:
+        is_hour = dates.is_null() & cells.str.contains(r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*$")
+        _check_cells(
+            table, column, cells, is_hour, "is a time of the day without its date",
+            f"write it behind that in one column, or say --time {dated[0]} to go by days alone",
+        )  # fmt: skip
     kind = "month/day/year" if month_first else "a date"
     _check_cells(
         table, column, cells, dates.is_null(), f"is neither a number nor {kind} like the others",

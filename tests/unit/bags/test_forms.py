@@ -4,6 +4,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.sparse import csr_matrix
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
@@ -317,3 +319,15 @@ def test_folds_of_flat_rows_without_their_bags_are_told_of():
     model = MaxMatchingMILClassifier(max_epochs=1, dim=2, random_state=0)
     with pytest.warns(UserWarning, match="name the bag of each row"):
         cross_val_score(model, rows, bags % 2, groups=bags, cv=GroupKFold(3))
+
+
+def test_tensors_with_gradients_are_bags_and_masked_and_sparse_ones_are_refused():
+    rows = np.arange(12.0).reshape(3, 2, 2)
+    tensors = [torch.tensor(bag, requires_grad=True) for bag in rows]
+    for bags in (tensors, torch.tensor(rows, requires_grad=True)):
+        assert as_bags(bags).objects.tolist() == rows.reshape(6, 2).tolist()
+    masked = [np.ma.masked_greater(bag, 9) for bag in rows]
+    with pytest.raises(DataError, match="bag holds masked values; fill them"):
+        as_bags(masked)
+    with pytest.raises(DataError, match=r"sparse features are not supported; pass bag.toarray\(\)"):
+        as_bags([csr_matrix(bag) for bag in rows])

@@ -3,6 +3,7 @@
 import gzip
 import json
 import zipfile
+from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -293,3 +294,34 @@ def test_a_cleaned_copy_as_text_holds_lists_and_objects(tmp_path):
     data = read_candidates(path)
     assert data.features.tolist() == [[0.5, 1.0], [2.0, 3.5]]
     assert data.candidates.tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize(
+    ("form", "times"),
+    [
+        ("%a, %d %b %Y %H:%M:%S GMT", [7200, 3600]),
+        ("%d/%b/%Y:%H:%M:%S +0100", [3600, 0]),
+        ("%d %b %Y %H:%M:%S +0000", [7200, 3600]),
+    ],
+)
+def test_times_as_servers_write_them(tmp_path, form, times):
+    path = tmp_path / "log.csv"
+    stamps = [datetime(1970, 1, 1, hour).strftime(form) for hour in (2, 1)]
+    path.write_text(
+        "".join(["user,item,time\n", *(f'u,i{n},"{s}"\n' for n, s in enumerate(stamps))])
+    )
+    data = read_clicks(path)
+    assert data.timestamps.tolist() == sorted(times)
+    assert data.item_ids[data.histories[0]].tolist() == ["i1", "i0"]
+
+
+def test_a_time_of_the_day_beside_its_date_is_told_of():
+    clicks = {
+        "user": ["a", "a"],
+        "item": ["x", "y"],
+        "date": ["2026-02-03"] * 2,
+        "time": ["10:00", "11:30"],
+    }
+    with pytest.raises(DataError, match=r"'time' holds '10:00', which is a time .* --time date"):
+        read_clicks(pl.DataFrame(clicks))
+    assert len(read_clicks(pl.DataFrame(clicks), time="date").histories) == 1
