@@ -153,9 +153,10 @@ def patients_of_rows(
             f"{table.origin}: column {column!r} is empty, or differs, in rows of the bag "
             f"{str(odd['bag'][0])!r}; a bag comes from one, whom all of its rows must name."
         )
-    if odd.height:
+    has_several = kinds["first"].n_unique() < kinds.height
+    if odd.height or (given is None and not has_several):  # ids of rows or bags, as any other
         return None, None
-    return (cells if kinds["first"].n_unique() < kinds.height else None), column
+    return (cells if has_several else None), column
 
 
 def names_by_files(files: Sequence[Path], folder: Path) -> dict[str, Path]:
