@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from click_journeys import shop_histories, write_log
 from groupnoise.cli.app import app
 from groupnoise.exceptions import MissingExtraError, ParameterError
-from groupnoise.recall import open_artifact, query_vectors
-from serving_support import write_neighbour_shop, write_shop
+from groupnoise.recall import RecallOptions, Registry, open_artifact, query_vectors
+from serving_support import add, write_neighbour_shop, write_shop
 
 
 def run(*words):
@@ -88,6 +88,33 @@ def test_mlflow_opens_the_model_and_predicts(tmp_path, write):
     assert answers[1]["source"] == "popularity"
     with pytest.raises(Exception, match="column `items`"):
         loaded.predict(pandas.DataFrame({"clicks": [["tea"]]}))
+    # Options reach the model: MLflow drops parameters that a model does not name.
+    first = answers[0]["items"][0]
+    table = pandas.DataFrame({"items": [["tea"]]})
+    (fewer,) = loaded.predict(table, params={"top": 1, "deny": [first]})
+    assert len(fewer["items"]) <= 1
+    assert first not in fewer["items"]
+    chosen = {"filter": '{"not": {"category": "kitchen"}}', "exclude_seen": False}
+    (filtered,) = loaded.predict(table, params=chosen)
+    kitchen = own.recall([["tea"]], RecallOptions(categories=("kitchen",), exclude_seen=False))
+    assert not set(filtered["items"]) & set(own.items.ids_of(kitchen.row(0)[0]))
+    with pytest.raises(Exception, match="scope must be"):
+        loaded.predict(table, params={"scope": "none"})
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own
+def test_mlflow_gets_the_promoted_version_alone(tmp_path):
+    pytest.importorskip("mlflow.pyfunc", reason="the extra mlflow is not installed")
+    import mlflow
+
+    registry = Registry.create(tmp_path / "registry")
+    versions = [add(registry, scale) for scale in (1, 2)]
+    registry.promote(versions[1])
+    run("export", registry.path, "--to", "mlflow", "--output", tmp_path / "out")
+    assert len(list((tmp_path / "out").rglob("manifest.json"))) == 1
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "out"))
+    own = open_artifact(registry.path / versions[1])
+    assert loaded.predict([["tea"]])[0]["scores"] == own.recall([["tea"]]).row(0)[1].tolist()
 
 
 def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.query_graph import write_query_graph
 from groupnoise.recall.rankers import VectorRanker
+from groupnoise.recall.registry import served_folder
 from groupnoise.recall.vectors import MatchingVectors
 
 ABOUT = "about.json"
@@ -304,21 +305,52 @@ _WRITERS: dict[str, _Writer] = {
 }
 
 
+MLFLOW_OPTIONS: tuple[tuple[str, str, Any, tuple[int] | None], ...] = (
+    ("top", "long", RecallOptions.top, None),
+    ("scope", "string", None, None),
+    ("exclude_seen", "boolean", True, None),
+    ("allow", "", None, (-1,)),
+    ("deny", "", None, (-1,)),
+    ("categories", "string", None, (-1,)),
+    ("filter", "string", None, None),
+    ("max_per", "string", None, None),
+    ("per_category", "long", None, None),
+    ("diversity", "double", 0.0, None),
+    ("min_score", "double", None, None),
+)
+"""Options of a recall as MLflow's parameters: name, type (that of ids where it is empty), default
+and shape; `filter` and `max_per` as JSON."""
+
+
 def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
     """Write an artifact as a folder that MLflow loads (`mlflow.pyfunc.load_model`) and serves."""
     pyfunc = require("mlflow.pyfunc", extra="mlflow")
-    version = open_artifact(artifact, memory_map=False).version
+    models, types = (
+        require("mlflow.models", extra="mlflow"),
+        require("mlflow.types", extra="mlflow"),
+    )
+    artifact = served_folder(artifact)  # of a registry the promoted version alone
+    opened = open_artifact(artifact, memory_map=False)
+    # MLflow passes on what a schema names, and drops the rest.
+    ids = "long" if isinstance(opened.items.id_of(0), int) else "string"
+    schema = types.ParamSchema(
+        [
+            types.ParamSpec(name, kind or ids, [] if shape else default, shape)
+            for name, kind, default, shape in MLFLOW_OPTIONS
+        ]
+    )
     with replaced_folder(Path(folder), marked_by=ABOUT) as place:
         pyfunc.save_model(
             path=str(place / "model"),
             loader_module=__name__,
             data_path=str(artifact),
+            signature=models.ModelSignature(params=schema),
             pip_requirements=[f"groupnoise=={__version__}"],
         )
         for path in list((place / "model").iterdir()):
             path.rename(place / path.name)
         (place / "model").rmdir()
-        write_json(place / ABOUT, {"to": "mlflow", "version": version})
+        write_json(place / ABOUT, {"to": "mlflow", "version": opened.version})
 
 
 class _Answers:
@@ -333,8 +365,18 @@ class _Answers:
             if "items" not in model_input.columns:
                 raise DataError("the table must have a column `items`, a list of ids in each row.")
             model_input = model_input["items"].tolist()
+        given = {
+            name: tuple(value) if isinstance(value, (list, np.ndarray)) else value
+            for name, value in (params or {}).items()
+            if value is not None
+        }
         try:
-            options = RecallOptions(**(params or {}))
+            for name in {"filter", "max_per"} & set(given):
+                given[name] = json.loads(given[name])
+        except ValueError:
+            raise ParameterError(f"{name} must be JSON; got {given[name]!r}.") from None
+        try:
+            options = RecallOptions(**given)
         except TypeError as error:
             raise ParameterError(f"a recall has no such option: {error}.") from None
         recalled = self._model.recall(model_input, options)
