@@ -219,6 +219,30 @@ def _cut_off_zarr(place):
         file.unlink()
 
 
+def _damaged_zarr(place):
+    pytest.importorskip("zarr")
+    (place / "bags/slide_05.npy").unlink()
+    write_bag(place / "bags/slide_05", "zarr", np.ones((500, WIDTH)), np.ones((500, 2), int))
+    shutil.rmtree(place / "bags/slide_05.zarr/coords")
+    for file in (place / "bags/slide_05.zarr/features").rglob("*"):
+        if file.is_file() and file.suffix != ".json" and not file.name.startswith("."):
+            file.write_bytes(b"no chunk at all")
+
+
+def _pickled_zarr(place):
+    pytest.importorskip("zarr")
+    (place / "bags/slide_05.npy").unlink()
+    array = place / "bags/slide_05.zarr/features"
+    array.mkdir(parents=True)
+    (array.parent / ".zgroup").write_text('{"zarr_format": 2}')
+    about = {
+        "zarr_format": 2, "shape": [2, WIDTH], "chunks": [2, WIDTH], "dtype": "<f8", "order": "C",
+        "fill_value": 0, "compressor": None, "filters": [{"id": "pickle", "protocol": 4}],
+    }  # fmt: skip
+    (array / ".zarray").write_text(json.dumps(about))
+    (array / "0.0").write_bytes(b"cposix\nsystem\n(S'touch unpickled'\ntR.")
+
+
 def _two_files(place):
     write_bag(place / "bags/slide_05", "npz", np.ones((2, WIDTH)), np.ones((2, 2)))
 
@@ -263,6 +287,8 @@ def _no_folder(place):
         (_pickled_array, "bag 'slide_05' (bags/slide_05.npy) cannot be read safely"),
         (_cut_off, "bag 'slide_05' (bags/slide_05.h5) is not a whole file"),
         (_cut_off_zarr, "bag 'slide_05' (bags/slide_05.zarr) is not a whole file"),
+        (_damaged_zarr, "bag 'slide_05' (bags/slide_05.zarr) is not a whole file"),
+        (_pickled_zarr, "bag 'slide_05' (bags/slide_05.zarr) cannot be read safely"),
         (_two_files, "bag 'slide_05' has two files"),
         (_both_sides, "patient 'p0' is on both sides of the split"),
         (_twice, "bag 'slide_05' has a row already"),

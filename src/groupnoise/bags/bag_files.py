@@ -93,6 +93,7 @@ class BagFile:
             elif suffix in ZARR:
                 store = open_zarr(self.path)
                 node = store if self.group is None else store[self.group]
+                _check_codecs(node)
                 yield self._checked(self._of_node(node, features))
             elif suffix in TENSORS:
                 yield self._checked(self._of_arrays(self._load_tensors(), features))
@@ -107,7 +108,7 @@ class BagFile:
                 yield self._checked(self._of_table(features, feature_names, form or {}))
         except GroupNoiseError:
             raise
-        except (OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+        except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, KeyError) as error:
             if isinstance(error, PermissionError):
                 raise DataError(f"{self} may not be read by this user.") from None
             raise DataError(
@@ -276,6 +277,17 @@ def open_zarr(path: Path) -> Any:
         return zarr.open(str(path), mode="r")
     except (ValueError, KeyError, TypeError) as error:  # nothing in it says what it is
         raise OSError(str(error)) from None
+
+
+def _check_codecs(node: Any) -> None:
+    """Refuse a Zarr group or array that is decoded by unpickling, whatever its library would do."""
+    arrays = [node] if hasattr(node, "shape") else [node[name] for name in node]
+    for array in arrays:
+        if hasattr(array, "shape"):
+            packed = array.compressors if hasattr(array, "compressors") else (array.compressor,)
+            codecs = (*(array.filters or ()), *packed)
+            if any("pickle" in str(getattr(codec, "codec_id", "")) for codec in codecs):
+                raise ValueError("it is pickled")
 
 
 def _coordinates_of(arrays: Mapping[str, Any]) -> tuple[str, Any]:
