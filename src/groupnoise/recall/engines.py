@@ -365,7 +365,7 @@ class _Answers:
             if "items" not in model_input.columns:
                 raise DataError("the table must have a column `items`, a list of ids in each row.")
             model_input = model_input["items"].tolist()
-        given = {
+        given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, (list, np.ndarray)) else value
             for name, value in (params or {}).items()
             if value is not None
