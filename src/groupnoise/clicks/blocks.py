@@ -178,7 +178,7 @@ def _json_block(
 def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
     """Return the layout of one more file, whose columns may stand in another order."""
     document = open_delimited(
-        path, block.split(b"\n", 1)[0], separator=layout.separator, header=True,
+        path, b"\n".join(block.split(b"\n", 30)[:30]), separator=layout.separator, header=True,
         report=say_nothing,
     )  # fmt: skip
     names = tuple(next(document.records())[1])

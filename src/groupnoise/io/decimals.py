@@ -32,9 +32,11 @@ WORDS = frozenset(
 def with_vectors(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table whose lists of numbers in text, as frames write embeddings, are lists.
 
-    Whole numbers stay: such lists may be labels.
+    Whole numbers stay: such lists may be labels. The minus of printed text is that of numbers.
     """
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    printed = [name for name in texts if frame[name].str.contains(r"^\s*−[\d.,]+\s*$").any()]
+    frame = frame.with_columns(pl.col(printed).str.replace(r"^\s*−([\d.,]+)\s*$", "-${1}"))
     found = []
     for name in texts:
         cells = frame[name]

@@ -69,12 +69,26 @@ class DelimitedText:
             yield reader.line_num + self.first_line - 1, cells
 
 
+FOREIGN = {
+    (b"<!doctype html", b"<html"): "a page of HTML, perhaps to log in; download the file itself",
+    (b"version https://git-lfs",): "a pointer of Git LFS; fetch the file itself (git lfs pull)",
+    (b"pk\x03\x04",): "a workbook or an archive; name it .xlsx or .zip, whichever it is",
+    (b"\x1f\x8b", b"par1"): "gzip or Parquet; name it .gz or .parquet, whichever it is",
+    (b"%pdf", b"<?xml"): "a PDF or XML; copy its table into a CSV file",
+}
+"""How files of other kinds begin, in lower case, and what to do about them."""
+
+
 class NotUTF8Error(DataError):
     """Text is in another encoding than UTF-8."""
 
 
 def decode(path: str, content: bytes, first_line: int = 1) -> str:
     """Return text, or name the first line that is not UTF-8."""
+    begin = content[:100].lstrip().lower()
+    what = next((what for marks, what in FOREIGN.items() if begin.startswith(marks)), None)
+    if what is not None and first_line == 1:
+        raise DataError(f"{path} is no table of text but {what}.")
     if b"\x00" in content:
         line = content.count(b"\n", 0, content.index(b"\x00")) + first_line
         raise NotUTF8Error(
@@ -243,10 +257,19 @@ def open_delimited(
         header = names_columns or not any(_is_number(cell) for cell in first_cells)
         if not header:
             report(f"{path} has no header line; its columns are numbered from column_1")
+    if header and _ends_in_marks(draft):  # of which the header has none
+        text = text.replace(first := text.lstrip("\r\n").split("\n", 1)[0], first + separator, 1)
+        draft = replace(draft, text=text)
     if header:
         names = [name for name in first_cells if name or not unnamed_may_repeat]
         _check_names_once(path, names)
     return replace(draft, has_header=header)
+
+
+def _ends_in_marks(document: DelimitedText) -> bool:
+    """Tell whether every line but the first has an empty cell more than that."""
+    first, *rows = [each for _, each in islice(document.records(), N_HEAD_RECORDS) if each]
+    return bool(rows) and all(len(e) - len(first) == 1 and not e[-1].strip() for e in rows)
 
 
 def parse_delimited(document: DelimitedText) -> pl.DataFrame:

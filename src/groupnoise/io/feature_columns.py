@@ -16,7 +16,12 @@ from groupnoise.io.answer_files import written_columns
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
-from groupnoise.io.no_features import RowAnswers, is_id_name, why_no_feature
+from groupnoise.io.no_features import (
+    RowAnswers,
+    is_id_name,
+    say_of_nines,
+    why_no_feature,
+)
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (
@@ -32,7 +37,7 @@ from groupnoise.io.word_features import (
 MAX_NAME = 40
 """Characters of a word that may name a row."""
 MARKED = "numbers with a unit or marks between thousands: write the numbers alone"
-_MARKED_NUMBER = r"^\s*[+-]?[€$£]?\s*\d[\d.,']*\s*(%|[€$£]|[a-zA-Zµ°/²³]{1,6})?\s*$"
+_MARKED_NUMBER = r"^\s*\(?[+-]?[€$£]?\s*\d[\d.,']*\s*(%|[€$£]|[a-zA-Zµ°/²³]{1,6})?\)?\s*$"
 _POSITION = re.compile(r"column_(\d+)")
 MAX_GAPS = 5
 """Columns with missing numbers that a sentence names."""
@@ -244,6 +249,7 @@ def feature_columns(
         _empty_categories(table, recurring, report)
     if left_out:
         report(f"left out {_listing(left_out)}")
+    say_of_nines(table, chosen, report)
     return chosen, recurring
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.cells import holds_times
 from groupnoise.io.column_names import without_accents
+from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 ID_WORDS = frozenset({
@@ -144,6 +145,28 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
         return "rises from row to row, as ids do"
     of_groups = None if group_of_row is None else _numbering_of_groups(values, group_of_row)
     return of_groups or (f"whole numbers as ids are; {KEPT}" if _are_codes(values) else None)
+
+
+def say_of_nines(table: Table, columns: Sequence[str], report: Report) -> None:
+    """Say where a number of nines, such as -999, recurs far from all others.
+
+    Farther than these lie from each other, as it does where it means that a number is missing.
+    """
+    for column in columns:
+        cells = table.frame[column]
+        text = cells.str.strip_chars() if cells.dtype == pl.String else cells
+        values = text.cast(pl.Float64, strict=False).drop_nulls().drop_nans().to_numpy()
+        for mark in {values.min(), values.max()} if len(values) else ():
+            others = values[values != mark]
+            is_nines = re.fullmatch(r"-?99+\.0", str(mark)) is not None
+            if not is_nines or not 2 <= len(others) <= len(values) - 2:
+                continue
+            if np.abs(others - mark).min() > np.ptp(others):
+                report(
+                    f"column {column!r} holds {mark:g} in {len(values) - len(others)} rows, far "
+                    "from all other numbers; if that means that a number is missing, empty these "
+                    "cells and say --fill median"
+                )
 
 
 def is_id_name(column: str) -> bool:

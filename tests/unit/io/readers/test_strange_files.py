@@ -13,6 +13,7 @@ from groupnoise.audit.clean import rewritten_cell, write_cleaned_table
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.clicks import read_clicks
+from groupnoise.clicks.streaming import convert_clicks
 from groupnoise.exceptions import DataError
 from groupnoise.io.setting_guess import guess_setting
 
@@ -325,3 +326,45 @@ def test_a_time_of_the_day_beside_its_date_is_told_of():
     with pytest.raises(DataError, match=r"'time' holds '10:00', which is a time .* --time date"):
         read_clicks(pl.DataFrame(clicks))
     assert len(read_clicks(pl.DataFrame(clicks), time="date").histories) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"<!DOCTYPE html>\n<html><body>Please, log in</body></html>", "a page of HTML"),
+        (b"version https://git-lfs.github.com/spec/v1\nsize 12\n", "a pointer of Git LFS"),
+        (b"PK\x03\x04\x14\x00\x00\x00", r"a workbook or an archive; name it .xlsx or .zip"),
+        (b"\x1f\x8b\x08\x00\x00", "gzip or Parquet"),
+        (b"%PDF-1.4\n%\xe2\xe3", "a PDF"),
+    ],
+)
+def test_files_of_another_kind_are_called_what_they_are(tmp_path, content, said):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"rows.csv is no table of text but {said}"):
+        as_read(path)
+
+
+def test_lines_that_end_in_a_mark_which_the_header_lacks(tmp_path):
+    header, *lines = pl.DataFrame(slides()).write_csv().splitlines()
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([header, *(f"{line}," for line in lines), ""]))
+    data, _ = as_read(path)
+    assert data.feature_names == ("f0", "f1")
+    path.write_text("user,item,time\nu,a,2,\nu,b,1,\nv,a,3,\n")
+    for clicks in (read_clicks(path), convert_clicks(path, tmp_path / "log")):
+        assert [clicks.item_ids[each].tolist() for each in clicks.histories] == [["b", "a"], ["a"]]
+
+
+def test_numbers_of_nines_are_told_of_and_printed_minuses_are_minuses(tmp_path):
+    columns = slides()
+    columns["f0"] = [-999 if n % 9 == 0 else value for n, value in enumerate(columns["f0"])]
+    columns["f1"] = [str(value).replace("-", "−") for value in columns["f1"]]
+    columns["age"] = [97 + n % 3 for n in range(len(columns["f0"]))]
+    path = tmp_path / "rows.csv"
+    pl.DataFrame(columns, strict=False).write_csv(path)
+    data, said = as_read(path)
+    assert data.feature_names == ("f0", "f1", "age")
+    assert (data.bags.objects[:, 1] < 0).any()
+    assert "'f0' holds -999 in 18 rows, far from all other numbers" in said
+    assert "'age' holds" not in said
