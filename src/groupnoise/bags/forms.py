@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.checks import check_features, plain_values
+from groupnoise.core.checks import check_features, detached_values
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets, truth_columns
 from groupnoise.core.streamed_groups import StreamedGroups
@@ -122,7 +122,7 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     if isinstance(bags, Groups):
         check_features("bags", bags.objects)
         return Groups(bags.objects, bags.offsets)
-    bags = _listed(plain_values("bags", bags))
+    bags = _listed(detached_values("bags", bags))
     is_list = isinstance(bags, (list, tuple))
     if is_list and not bags:
         raise DataError("0 bags were given; at least one is needed.")

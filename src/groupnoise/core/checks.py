@@ -124,7 +124,7 @@ def _no_numbers(values: Any) -> str:
     )
 
 
-def plain_values(name: str, values: Any) -> Any:
+def detached_values(name: str, values: Any) -> Any:
     """Return a tensor as the array it holds; masked values, which arrays do not know, are refused.
 
     Anything else is returned as it is.
@@ -145,7 +145,7 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
     """Return `values` as a finite float matrix, one row per object."""
     if hasattr(values, "tocsr"):
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
-    values = plain_values(name, values)
+    values = detached_values(name, values)
     try:
         matrix = np.asarray(values)
         own = values.dtypes if hasattr(values, "isna") and hasattr(values, "columns") else ()
