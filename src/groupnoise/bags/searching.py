@@ -88,8 +88,8 @@ def choose_members(
 ) -> list[tuple[Option, float]]:
     """Return the options that answer together, and their weights.
 
-    Of each family the strongest decay level with its best one; whether there is a background is
-    decided by the best family, since members that disagree on it cannot be averaged.
+    Of each family the strongest decay level with its best one. Members that disagree on whether
+    there is a background cannot be averaged: there is one unless bags clearly speak against it.
 
     The heaviest first; weights sum to one. `options`: what was tried on all folds. `scores`: the
     criterion of each. `weighing`: how evidence becomes weights. `agree`: whether all answer of a
@@ -108,8 +108,9 @@ def choose_members(
         ]
         chosen.append(max(level, key=lambda each: options[each].parameters["weight_decay"]))
     chosen.sort(key=lambda each: -float(scores[each].mean()))
-    ground = options[chosen[0]].parameters["background"]
-    chosen = [each for each in chosen if agree or options[each].parameters["background"] == ground]
+    if not agree:
+        ground = _has_background([(options[each], scores[each]) for each in chosen])
+        chosen = [each for each in chosen if options[each].parameters["background"] == ground]
     best_scores = scores[chosen[0]]
     weights = np.array([weighing.weight(best_scores, scores[each]) for each in chosen])
     kept = np.flatnonzero(weights >= weighing.min_ratio)[: weighing.max_members]
@@ -117,6 +118,22 @@ def choose_members(
     return [
         (options[chosen[each]], float(weight)) for each, weight in zip(kept, weights, strict=True)
     ]
+
+
+def _has_background(tried: Sequence[tuple[Option, FloatArray]]) -> bool:
+    """Tell whether instances may be of no label: yes, unless bags clearly speak against it.
+
+    Bags are often told equally well with and without. Then members without give every instance a
+    label, also where none fits; those with a background that is not there call few instances so.
+    `tried`: options and what bags say of each, the best first.
+    """
+    best: dict[bool, FloatArray] = {}
+    for option, scores in tried:
+        best.setdefault(bool(option.parameters["background"]), scores)
+    if len(best) == 1:
+        return True in best
+    behind = best[False] - best[True]
+    return float(behind.mean()) <= standard_error(behind)
 
 
 def search_members(
@@ -255,7 +272,9 @@ def _of_several_labels(
     if shared is False:
         linear, deep = _without_background(linear), _without_background(deep)
     ranking = _best_linear(trials, linear, n_first, small)
-    best = ranking[0].parameters
+    tried = [(each, search.out_of_fold(each, n_first).scores) for each in ranking]
+    ground = ranking[0].parameters["background"] if shared else _has_background(tried)
+    best = next(each.parameters for each in ranking if each.parameters["background"] == ground)
     names = ("scaling",) if shared else ("scaling", "background")
     alike = [each for each in deep if all(each.parameters[n] == best[n] for n in names)]
     deep = alike or deep

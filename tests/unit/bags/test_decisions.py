@@ -8,6 +8,7 @@ from groupnoise.bags.automatic import NO_BACKGROUND, guess_negative, warnings_of
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
 from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
+from groupnoise.bags.searching import SEVERAL, choose_members
 from groupnoise.exceptions import ParameterError
 
 
@@ -194,6 +195,17 @@ def test_of_two_classes_whose_bags_hold_nothing_else_none_is_negative():
     bags = Groups(rows[np.concatenate(drawn)], np.arange(0, 161, 4))
     labels = np.arange(40)[:, None] % 2 == np.arange(2)
     assert guess_negative(bags, labels, np.array(["five", "three"]), 0) == (None, ())
+
+
+@pytest.mark.parametrize(("lead", "background"), [(0.05, True), (0.5, False)])
+def test_instances_may_be_of_no_label_unless_bags_clearly_speak_against_it(lead, background):
+    labels = np.eye(3, dtype=bool)[np.arange(60) % 3]
+    problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=False)
+    options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
+    noise = np.tile([-1.0, 1.0], 30)  # the standard error of a mean is .13
+    scores = [np.zeros(60) if each.parameters["background"] else lead + noise for each in options]
+    taken = choose_members(options, scores, SEVERAL)
+    assert {option.parameters["background"] for option, _ in taken} == {background}
 
 
 @pytest.mark.parametrize(
