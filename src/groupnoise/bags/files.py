@@ -33,7 +33,7 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import Fill, features_of_table, fill_of
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.no_features import RowAnswers
+from groupnoise.io.no_features import RowAnswers, about_shortened_ids
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories
@@ -206,6 +206,8 @@ def _bags_from_table(
 
     table = _with_merged_cells(table, group_column, label_columns if labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
+    for sentence in about_shortened_ids(bag_ids, "bags"):
+        report(sentence)
     patients, patient_column = patients_of_rows(table, patient, taken, group_column)
     if patient_column is not None:
         taken.add(patient_column)

@@ -1,4 +1,4 @@
-"""Dropping clicks: those of rare users and items, repeats, and any others; cutting sessions."""
+"""Cells of a log to clicks: lists are cut, rows and repeats dropped, sessions cut."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from groupnoise.core.checks import check_choice, check_count, check_positive, di
 from groupnoise.core.groups import Groups, only_objects
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.cells import read_numbers
-from groupnoise.io.columns import check_column
+from groupnoise.io.columns import ClickColumns, check_column
 from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.memberships import read_lists
+from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
@@ -200,3 +202,45 @@ def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
         histories=Groups(clicks.histories.objects, np.append(starts, len(timestamps))),
         user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
     )
+
+
+LIST_MARKS = (r"\s*(?:->|=>|→|>)\s*", r"\s*\|\s*", r"\s*;\s*", r"\s*,\s*")
+"""What stands between the items of a list; blanks where nothing else does."""
+
+
+def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
+    """Return a table whose item cells of text are lists where they are written as lists.
+
+    All cells stand in brackets; or each user has one row, and most cells hold several words.
+    """
+    cells = table.frame[columns.item]
+    if cells.dtype != pl.String:
+        return table
+    text = cells.fill_null("").str.strip_chars()
+    if text.head(1).str.starts_with("[").all() and text.str.contains(r"^\[.*\]$").all():
+        inner = text.str.strip_chars("[]").str.replace_all(r"[\"']", "")
+        read = read_lists(text) if text.str.contains(r"[\"']").any() else None
+        lists = inner.str.replace_all(r"\s*,\s*", ",").str.split(",") if read is None else read
+    elif table.frame[columns.user].is_duplicated().any():  # a row per click
+        return table
+    else:
+        is_of_marks = [2 * int(text.str.contains(mark).sum()) > len(table) for mark in LIST_MARKS]
+        mark = next(
+            (each for each, is_it in zip(LIST_MARKS, is_of_marks, strict=True) if is_it), ""
+        )
+        lists = text.str.replace_all(mark or r"\s+", "\t").str.split("\t")
+        if 2 * int((lists.list.len() > 1).sum()) <= len(table) or not (mark or _move(lists)):
+            return table
+    report(f"read the cells of {columns.item!r} as lists of items, oldest first")
+    lists = lists.list.eval(pl.element().filter(pl.element() != ""))
+    return replace(table, frame=table.frame.with_columns(lists.alias(columns.item)))
+
+
+def _move(lists: pl.Series) -> bool:
+    """Tell whether most words that come back stand first and later: those of titles do not."""
+    first = lists.list.first()
+    later = lists.list.slice(1).explode(empty_as_null=False)
+    counts = lists.explode(empty_as_null=False).value_counts(name="n")
+    again = counts.filter(pl.col("n") > 1)[lists.name]
+    moves = again.is_in(first.unique().to_list()) & again.is_in(later.unique().to_list())
+    return 2 * int(moves.sum()) >= len(again)

@@ -17,6 +17,7 @@ from groupnoise.clicks.filters import (
     keep_core,
     merge_repeats,
     only_rows,
+    with_lists,
     without_kinds,
 )
 from groupnoise.clicks.oddities import about_low_ratings, oddities_of
@@ -87,29 +88,6 @@ def _ids(table: Table, column: str) -> pl.Series:
         remedy = "drop such rows"
         said = str(error).replace(remedy, f"{remedy} (`only`, --only {column})")
         raise type(error)(said) from None
-
-
-def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
-    """Return a table whose item cells of text are lists where they are written as lists.
-
-    All cells stand in brackets; or each user has one row, and most cells hold several words.
-    """
-    cells = table.frame[columns.item]
-    if cells.dtype != pl.String:
-        return table
-    text = cells.fill_null("").str.strip_chars()
-    if text.head(1).str.starts_with("[").all() and text.str.contains(r"^\[.*\]$").all():
-        inner = text.str.strip_chars("[]").str.replace_all(r"[\"']", "")
-        lists = inner.str.replace_all(r"\s*,\s*", ",").str.split(",")
-    elif table.frame[columns.user].is_duplicated().any():  # a row per click
-        return table
-    else:
-        lists = text.str.replace_all(r"[\s,;|]+", " ").str.split(" ")
-        if 2 * int((lists.list.len() > 1).sum()) <= len(table):
-            return table
-    report(f"read the cells of {columns.item!r} as lists of items, oldest first")
-    lists = lists.list.eval(pl.element().filter(pl.element() != ""))
-    return replace(table, frame=table.frame.with_columns(lists.alias(columns.item)))
 
 
 def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.audit import suspicious_users
 from groupnoise.core.words import counted
-from groupnoise.io.cells import read_numbers
+from groupnoise.io.cells import EPOCHS, read_numbers
 from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.no_features import about_shortened_ids
 from groupnoise.io.tables import Table
 
 MAX_SHARE, MIN_USERS = 0.2, 20
@@ -65,6 +66,9 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             "these rows"
         )
     yield from about_bots(clicks)
+    for ids, people in ((clicks.user_ids, "users"), (clicks.item_ids, "items")):
+        yield from about_shortened_ids(ids, people)
+    yield from _about_times(np.asarray(clicks.timestamps if clicks.timestamps is not None else ()))
     is_next = np.diff(histories.group_of_object) == 0
     steps = np.diff(np.asarray(histories.objects))[is_next]
     n_again, n_at_once = int((steps == 0).sum()), 0
@@ -86,6 +90,24 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             f"{ORDER_OF_IDS}, which is hardly the order of the clicks: that order would be "
             "learned, and figures of last clicks be far too good; name a column of times (`time`, "
             "--time), or shuffle the rows where clicks have no order"
+        )
+
+
+def _about_times(times: NDArray[Any]) -> Iterator[str]:
+    """Yield a sentence where times are of two units, or not known."""
+    units = [(times >= unit * EPOCHS[0]) & (times < unit * EPOCHS[1]) for unit in (1, 1000)]
+    n_seconds, n_milliseconds = (int(each.sum()) for each in units)
+    n_before = int((times <= 0).sum())
+    if n_seconds and n_milliseconds:
+        yield (
+            f"{n_milliseconds} of {len(times)} times are milliseconds since 1970 and {n_seconds} "
+            "are seconds, so clicks are out of order; write all in one unit, or name other times "
+            "(--time)"
+        )
+    elif n_before and n_seconds + n_milliseconds > len(times) / 2:
+        yield (
+            f"{n_before} of {len(times)} times are 0 or less beside times since the year 2000, so "
+            "these clicks come first; fill them in, drop these rows, or name other times (--time)"
         )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.cells import holds_times
@@ -145,6 +147,21 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
         return "rises from row to row, as ids do"
     of_groups = None if group_of_row is None else _numbering_of_groups(values, group_of_row)
     return of_groups or (f"whole numbers as ids are; {KEPT}" if _are_codes(values) else None)
+
+
+def about_shortened_ids(ids: NDArray[Any], what: str) -> Iterator[str]:
+    """Yield a sentence where ids are numbers that a spreadsheet shortened; `what`: whose ids.
+
+    >>> next(about_shortened_ids(np.array(["1.00001E+12", "1.00002E+12"]), "users"))[:49]
+    "ids of users look as '1.00001E+12', as spreadsheet"
+    """
+    few = ids[:FIRST_ROWS].tolist() if ids.dtype.kind == "U" else []
+    short = [each for each in few if re.fullmatch(r"\d(\.\d+)?[eE]\+\d\d", each)]
+    if short:
+        yield (
+            f"ids of {what} look as {short[0]!r}, as spreadsheets shorten long numbers, so that "
+            "several may have become one: export them as text, or name other ids (--group, --user)"
+        )
 
 
 def say_of_nines(table: Table, columns: Sequence[str], report: Report) -> None:

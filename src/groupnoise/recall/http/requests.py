@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
+from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, about_errors
 from groupnoise.recall.http.settings import Limits
@@ -302,9 +303,14 @@ def check_limit(limits: Limits, name: str, value: float, what: str) -> None:
 
 
 def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
-    unknown = next((key for key in values if key not in RecallRequest.model_fields), None)
+    fields = list(RecallRequest.model_fields)
+    unknown = next((key for key in values if key not in fields), None)
     if unknown is not None:
-        message = f"{unknown[:MAX_QUOTED]}: a request has no field of this name."
+        named = unknown[:MAX_QUOTED]
+        message = (
+            f"{named}: a request has no field of this name{did_you_mean(named, fields)}; there are "
+            f"{', '.join(fields)}."
+        )
         raise Refusal(422, "invalid_request", message)
     n_histories = _length(values.get("histories"))
     check_limit(

@@ -368,3 +368,39 @@ def test_numbers_of_nines_are_told_of_and_printed_minuses_are_minuses(tmp_path):
     assert (data.bags.objects[:, 1] < 0).any()
     assert "'f0' holds -999 in 18 rows, far from all other numbers" in said
     assert "'age' holds" not in said
+
+
+@pytest.mark.parametrize(
+    ("cells", "items"),
+    [
+        (["a > b > c", "b > a", "c > a"], ["a", "b", "c"]),
+        (["a -> b", "b -> a", "c -> a"], ["a", "b", "c"]),
+        (["Red Shoe, Blue Hat", "Blue Hat, Red Shoe"], ["Blue Hat", "Red Shoe"]),
+        (['["Shoe, red", "Hat"]', '["Hat"]'], ["Hat", "Shoe, red"]),
+        (["a b c", "b a", "c a"], ["a", "b", "c"]),
+        (["Red Shoe", "Red Hat", "Blue Shoe"], ["Blue Shoe", "Red Hat", "Red Shoe"]),
+    ],
+)
+def test_items_of_several_words_in_lists_stay_whole(cells, items):
+    users = [f"u{number}" for number in range(len(cells))]
+    assert read_clicks(pl.DataFrame({"user": users, "items": cells})).item_ids.tolist() == items
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"time": [1_700_000_000_000, 1_700_000_100] * 6}, "6 of 12 times are milliseconds"),
+        ({"time": [0, *range(1_700_000_000, 1_700_000_011)]}, "1 of 12 times are 0 or less"),
+        ({"user": ["1.00001E+12", "1.00002E+12"] * 6}, "ids of users look as '1.00001E+12'"),
+        ({"user": ["5e8", "1e3"] * 6}, None),
+    ],
+)
+def test_times_of_two_units_and_shortened_ids_are_told_of(change, said):
+    told = []
+    columns = {
+        "user": ["u", "v"] * 6,
+        "item": list("abcdef") * 2,
+        "time": range(1_700_000_000, 1_700_000_012),
+    }
+    read_clicks(pl.DataFrame({**columns, **change}), report=told.append)
+    assert any((said or "ids of users") in each for each in told) == (said is not None)
