@@ -45,6 +45,25 @@ def busy_cores_table(result: dict[str, Any]) -> str:
     return _table(header, rows, result)
 
 
+def busy_solvers_table(result: dict[str, Any]) -> str:
+    """One line per solution in closed form, by the clock and by the processor."""
+    rows = []
+    for name, found in result["seconds"].items():
+        every, rule = found["all, busy"], found["rule, busy"]
+        cells = [
+            f"{found[way][kind]:.2f}"
+            for way in ("all, idle", "all, busy", "rule, idle", "rule, busy")
+            for kind in ("clock", "processor")
+        ]
+        shown = [f"{clock} ({used})" for clock, used in zip(cells[::2], cells[1::2], strict=True)]
+        rows.append([name, *shown, f"**{every['clock'] / rule['clock']:.1f}**"])
+    header = ["solved", "all threads, s", "and a burner", "the rule, s", "and a burner", "times"]
+    return _table(header, rows, result) + (
+        f" In brackets: of the processors. Others took {result['others_took']:.1f} of two cores "
+        "meanwhile."
+    )
+
+
 def fits_table(result: dict[str, Any]) -> str:
     """One line per fit."""
     rows = [

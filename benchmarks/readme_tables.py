@@ -41,6 +41,7 @@ from _selective_tables import bag_set_table, question_table, set_table
 from _serving_tables import cold_items_table, framework_table, service_table
 from _speed_tables import (
     busy_cores_table,
+    busy_solvers_table,
     catalogue_growth_table,
     epochs_table,
     exact_softmax_table,
@@ -120,6 +121,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "history_threads": history_threads_table,
     "exact_softmax": exact_softmax_table,
     "busy_cores": busy_cores_table,
+    "busy_solvers": busy_solvers_table,
     "fits": fits_table,
     "full_ranking": full_ranking_table,
     "growth": growth_table,
