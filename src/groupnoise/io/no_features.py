@@ -152,8 +152,8 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
 def about_shortened_ids(ids: NDArray[Any], what: str) -> Iterator[str]:
     """Yield a sentence where ids are numbers that a spreadsheet shortened; `what`: whose ids.
 
-    >>> next(about_shortened_ids(np.array(["1.00001E+12", "1.00002E+12"]), "users"))[:49]
-    "ids of users look as '1.00001E+12', as spreadsheet"
+    >>> next(about_shortened_ids(np.array(["1.00001E+12", "1.00002E+12"]), "users"))[:34]
+    "ids of users look as '1.00001E+12'"
     """
     few = ids[:FIRST_ROWS].tolist() if ids.dtype.kind == "U" else []
     short = [each for each in few if re.fullmatch(r"\d(\.\d+)?[eE]\+\d\d", each)]
