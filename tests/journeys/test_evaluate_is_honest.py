@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import polars as pl
 import pytest
 
 from journeys.own_files import FILES, QUICK, click_rows, write_csv
@@ -83,6 +84,21 @@ def test_a_part_of_the_training_data_is_recognised_group_by_group(command, train
     assert 0.7 * judged["groups"] < judged["trained_on"] < judged["groups"]
     printed = command("evaluate", "model", part.name, "--setting", setting).out
     assert f"{judged['trained_on']} of them trained on" in printed
+
+
+def test_data_of_the_training_are_known_in_single_precision(command, trained):
+    setting, path, _ = trained
+    if setting == "rs":
+        pytest.skip("clicks are no numbers")
+    held = judge(command, path, setting)
+    frame = pl.read_csv(path)
+    frame = frame.with_columns(pl.col(pl.Float64).cast(pl.Float32))
+    frame.write_parquet(path.with_name("single.parquet"))
+    again = judge(command, path.with_name("single.parquet"), setting)
+    assert (again["on"], again["groups"]) == ("held-out", held["groups"])
+    frame[: len(frame) // 2].write_parquet(path.with_name("half.parquet"))
+    half = judge(command, path.with_name("half.parquet"), setting)
+    assert half["trained_on"] > 0
 
 
 def test_a_model_that_held_nothing_out_says_so(command, trained):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import as_bags, holds_bags, read_bag_labels
+from groupnoise.bags.forms import as_bags, check_no_scorer, holds_bags, read_bag_labels
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.groups import Groups
@@ -91,6 +91,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         ndarray of shape (n_rows, n_classes)
             Log probabilities.
         """
+        check_no_scorer(X)
         log_all = self._log_instances(X, groups)[:, : len(self.classes_)]
         return log_all.log_softmax(-1).numpy()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,9 @@ NEGATIONS = (
 
 UNLIKE_ARRAYS = ("columns", "detach", "mask", "tocsr")
 """What frames, which may hold words and NA, tensors, masked and sparse arrays have alone."""
+SCORERS = "sklearn.metrics._scorer"
+MAX_FRAMES = 12
+"""Calls between a scorer and what answers it, at most."""
 
 
 def as_bags(bags: Any, groups: Any = None) -> Groups:
@@ -171,6 +176,27 @@ def holds_bags(instances: Any) -> bool:
     if isinstance(instances, (list, tuple)):
         return len(instances) > 0 and _array_rank(instances[0]) == 2
     return isinstance(instances, Groups) or _array_rank(instances) == 3
+
+
+def check_no_scorer(instances: Any) -> None:
+    """Refuse bags to a scorer of scikit-learn, who asks about rows: answers are about instances.
+
+    Of lengths that differ it makes NaN, and says neither why nor what to do.
+    """
+    if not holds_bags(instances):
+        return
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(MAX_FRAMES):
+        if frame is None:
+            return
+        if frame.f_globals.get("__name__") == SCORERS:
+            raise DataError(
+                "`scoring` by name is for answers about rows, and of bags `predict` answers about "
+                "their instances; leave it out, which gives the accuracy of bags, or give a "
+                "function: scoring=lambda model, bags, y: accuracy_score(y, "
+                "model.predict_bags(bags)), and model.bag_proba(bags) for probabilities."
+            )
+        frame = frame.f_back
 
 
 def read_bag_labels(

@@ -52,6 +52,7 @@ from groupnoise.io.setting import (
     Evaluation,
     RowLabels,
     Setting,
+    bytes_of_values,
     check_labels_given,
     check_two_labels,
 )
@@ -219,7 +220,7 @@ class BagSetting(Setting[BagDataset]):
         names = [dataset.class_names[label] for label in np.flatnonzero(dataset.labels[row])]
         instances = dataset.bags[row]
         some = instances[:: max(1, len(instances) // MAX_FINGERPRINT_ROWS)]
-        return "\0".join(names).encode() + np.asarray(some, np.float64).tobytes()
+        return "\0".join(names).encode() + bytes_of_values(some)
 
 
 def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:

@@ -43,6 +43,7 @@ from groupnoise.io.setting import (
     Evaluation,
     RowLabels,
     Setting,
+    bytes_of_values,
     check_labels_given,
     check_two_labels,
 )
@@ -173,7 +174,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     def group_content(self, dataset: PartialLabelDataset, row: int) -> bytes:
         """Return the features and the candidates of a row."""
         names = [dataset.class_names[label] for label in np.flatnonzero(dataset.candidates[row])]
-        return "\0".join(names).encode() + np.asarray(dataset.features[row], np.float64).tobytes()
+        return "\0".join(names).encode() + bytes_of_values(dataset.features[row])
 
 
 def among_candidates(

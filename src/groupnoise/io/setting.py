@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray, release_pages
 from groupnoise.core.checks import check_choice
@@ -317,14 +317,21 @@ def check_labels_given(targets: Any) -> None:
         raise DataError("an audit needs the labels that the groups came with; pass targets.")
 
 
+def bytes_of_values(values: ArrayLike) -> bytes:
+    """Return numbers as bytes that are the same in single and in double precision."""
+    with np.errstate(over="ignore"):
+        return (np.asarray(values).astype(np.float32) + np.float32(0)).tobytes()
+
+
 def _add(digest: Any, part: Any) -> None:
     """Add an array or a list of text to a checksum, in a form that no reader changes."""
     if isinstance(part, np.ndarray) and part.dtype.kind in "iubf":
-        plain = np.float64 if part.dtype.kind == "f" else np.int64
         digest.update(str(part.shape).encode())
         rows = max(1, _BLOCK_BYTES // max(1, 8 * int(np.prod(part.shape[1:]))))
         for begin in range(0, len(part), rows):
-            digest.update(np.ascontiguousarray(part[begin : begin + rows], dtype=plain))
+            block = part[begin : begin + rows]
+            is_float = part.dtype.kind == "f"
+            digest.update(bytes_of_values(block) if is_float else block.astype(np.int64).tobytes())
             release_pages(part)
         return
     for word in part:

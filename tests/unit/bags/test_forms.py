@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from sklearn.metrics import accuracy_score, get_scorer
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
@@ -200,7 +201,26 @@ def test_scikit_learn_cuts_a_list_of_bags_and_scores_bags():
     for bag in bags[1::2]:
         bag[0] += 6.0
     model = MaxMatchingMILClassifier(max_epochs=5, random_state=0)
-    assert cross_val_score(model, bags, ["no", "yes"] * 12, cv=2).min() > 0.8
+    labels = ["no", "yes"] * 12
+    plain = cross_val_score(model, bags, labels, cv=2)
+    assert plain.min() > 0.8
+
+    def accuracy(model, bags, y):
+        return accuracy_score(y, model.predict_bags(bags))
+
+    assert cross_val_score(model, bags, labels, cv=2, scoring=accuracy).tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_log_loss"])
+def test_a_scorer_by_name_is_told_how_bags_are_scored(scoring):
+    bags = [np.full((2, 2), float(number)) for number in range(8)]
+    labels = np.array(["no", "yes"] * 4)
+    model = MaxMatchingMILClassifier(max_epochs=1, random_state=0)
+    with pytest.raises(DataError, match="leave it out, which gives the accuracy of bags"):
+        get_scorer(scoring)(model.fit(bags, labels), bags, labels)
+    # Rows are no bags, whoever asks.
+    rows = np.concatenate(bags)
+    get_scorer(scoring)(model, rows, np.repeat(labels, 2))
 
 
 @pytest.mark.parametrize(
