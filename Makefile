@@ -23,7 +23,7 @@ test: $(VENV)/.installed-dev
 
 # The second stage: tests of several seconds each. CI runs both, side by side.
 slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(SLOW_FILES) $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow $(SLOW_FILES) $(PYTEST)
 
 # The built wheel in an environment of its own, in an empty folder.
 wheel:

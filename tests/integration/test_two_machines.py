@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from groupnoise import MaxMatchingRecommender
+from groupnoise.cli import main
 from worker_processes import ABORT_AT_EXIT
 
 TIMEOUT_SECONDS = 120
@@ -86,9 +87,13 @@ def machines():
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The model of one process with the same global batch."""
+    """The model of one process with the same global batch: this one, whose libraries are loaded."""
     folder = tmp_path_factory.mktemp("alone") / "model"
-    command(sys.executable, *FIT, *SMALL, "-o", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["groupnoise", *FIT[2:], *SMALL, "-o", str(folder)])
+        with pytest.raises(SystemExit) as left:
+            main()
+    assert not left.value.code
     return MaxMatchingRecommender.load(folder)
 
 
