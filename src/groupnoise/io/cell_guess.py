@@ -12,7 +12,7 @@ import polars as pl
 from groupnoise.io.cells import BOOLEANS, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, is_amount, plain_name, usual_column
 from groupnoise.io.label_spellings import joints_of
-from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
+from groupnoise.io.memberships import LABEL_SEPARATORS, MARKS, is_bracketed, without_brackets
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
 from groupnoise.io.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
 
@@ -349,7 +349,8 @@ def indicator_columns(frame: pl.DataFrame) -> list[str]:
     found = []
     for name, kind in frame.schema.items():
         few = [] if kind.is_nested() else frame[name].cast(pl.String).unique().head(MAX_SPELT)
-        if {str(cell).strip().lower() for cell in few} in pairs:
+        words = {(cell or "").strip().lower() for cell in few}
+        if words in pairs or ("" in words and len(words) == 2 and words < {"", *MARKS}):
             found.append(name)
     return found
 

@@ -52,7 +52,7 @@ USUAL_NAMES = {
     "split": ("split", "subset", "partition", "set"),
     "truth": (
         "truth", "instance_label", "instance_labels", "instance_truth", "true_label", "target",
-        "ground_truth",
+        "ground_truth", "gold", "gold_label",
     ),
     "candidates": (
         "candidates", "candidate_labels", "candidate", "partial_target", "partial_labels",

@@ -35,6 +35,12 @@ ANNOTATOR_NAME = re.compile(
     r"|llm|judge)(?=[ _.-]|\d)"
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
+BESIDE_VOTES = re.compile(
+    r"[ _.-](comments?|notes?|remarks?|reasons?|rationale|explanation|time|duration|seconds|date"
+    r"|timestamp|confidence|certainty|kommentare?|bemerkung|grund|begründung|dauer|zeit|datum"
+    r"|sicherheit|commentaire|comentario|commento)$"
+)
+"""How columns of annotators end that hold something else than votes: ann_1_comment."""
 MIN_TIMESTAMP = 1e6
 """Ratings are smaller, seconds since 1970 larger."""
 CLICK_PARTS = ("user", "item", "time", "rating")
@@ -297,7 +303,7 @@ def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:
     by_word: dict[str, list[str]] = {}
     for name in columns:
         begins = ANNOTATOR_NAME.match(name.lower())
-        if begins:
+        if begins and not BESIDE_VOTES.search(name.lower()):
             # With what follows it, so that it can be typed as a pattern.
             word = name[: begins.end() + (not name[begins.end()].isdigit())]
             by_word.setdefault(word, []).append(name)

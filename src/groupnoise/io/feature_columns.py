@@ -108,7 +108,8 @@ def _names_with_words(
     columns = table.frame.columns
     if features is None:
         free = [column for column in columns if column not in taken]
-        if any(is_mostly_numeric(table, c) or _holds_lists(table, c) for c in free):
+        numeric = (c for c in free if is_mostly_numeric(table, c) and not why_no_feature(table, c))
+        if any(_holds_lists(table, c) for c in free) or next(numeric, None) is not None:
             return None
         texts = [guess_text_column(table, [c for c in free if not is_id_name(c)])]
         named: list[str] = []
@@ -122,8 +123,7 @@ def _names_with_words(
         ]
     found = {column: word_features(table, column) for column in texts if column is not None}
     for column, words in found.items():
-        many = "words" if len(words) != 1 else "word"
-        report(f"took {len(words)} {many} of column {column!r} as features")
+        report(f"took {counted(len(words), 'words')} of column {column!r} as features")
     _empty_categories(table, found, report)
     names = [name for column in named or found for name in found.get(column, [column])]
     return names if found else None

@@ -19,7 +19,8 @@ NO_VOTE = frozenset({
     "?", "-", "n/a", "#n/a", "n.a.", "na", "nan", "null", "unsure", "not sure", "i'm not sure",
     "unclear", "uncertain", "undecided", "unknown", "don't know", "dont know", "i don't know",
     "do not know", "idk", "can't tell", "cannot tell", "cant tell", "can't say", "skip", "skipped",
-    "abstain", "no answer", "no vote", "no idea", "not answered", "unanswered", "tbd",
+    "abstain", "any", "any of them", "any of these", "no answer", "no vote", "no idea",
+    "not answered", "unanswered", "tbd",
     "keine angabe", "k.a.", "k. a.", "k.a", "weiß nicht", "weiss nicht", "ich weiß nicht",
     "ich weiss nicht", "unklar", "unsicher", "nicht sicher", "unbekannt", "unentschieden",
     "keine ahnung", "keine antwort", "keine stimme", "enthaltung", "überspringen", "übersprungen",
@@ -51,6 +52,10 @@ MAX_NAMED = 3
 
 
 _WORD = re.compile(r"\w[\w-]*")
+_DOUBT = re.compile(
+    r"(?i)^(maybe|perhaps|probably|possibly|likely|not sure,?|vielleicht|wohl|evtl\.?|vermutlich"
+    r"|peut-être|probablement|quizás|tal vez|forse) |\s*\(?\?+\)?$"
+)
 
 
 def spelling_key(label: str) -> str:
@@ -370,6 +375,13 @@ def labels_to_look_at(
             said.append(
                 f"{quoted(same)} are different labels; where they mean the same, write them alike"
             )
+    meant = {name: _DOUBT.sub("", name).strip() for name in names}
+    doubted = [name for name in names if meant[name] != name and meant[name] in names]
+    if doubted:
+        said.append(
+            f"took {doubted[0]!r} as a label beside {meant[doubted[0]]!r} ({len(doubted)} such); "
+            "where it means that one with less certainty, write it so"
+        )
     for mark in JOINTS:
         joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
         known = [name for name, parts in joined.items() if parts <= set(names)]

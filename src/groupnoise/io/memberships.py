@@ -31,7 +31,7 @@ from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 _IN_BRACKETS = r"(?s)^\s*(\[.*\]|\{.*\}|\(.*\))\s*$"
-LABEL_SEPARATORS = (";", "|", ",", " ")
+LABEL_SEPARATORS = (";", "|", "\n", "\t", ",", " ")
 NO_LABEL = (
     *("none", "nothing", "background", "no label", "(none)", "(background)"),
     *("hintergrund", "nichts", "keine", "keiner", "keines", "kein label", "ohne"),

@@ -14,7 +14,7 @@ from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
 from groupnoise.io.cell_guess import indicator_columns
 from groupnoise.io.column_names import INDICATORS
-from groupnoise.io.columns import annotator_columns, match_columns
+from groupnoise.io.columns import TRUTH_NAMES, annotator_columns, match_columns
 from groupnoise.io.label_spellings import as_known, split_names
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
@@ -266,6 +266,8 @@ def known_rows(voted: VotedRows, truth: str | None, report: Report) -> dict[int,
     if is_answered:
         truth = ANSWER
     if truth is None:
+        for column in [each for each in columns if each.strip().lower() in TRUTH_NAMES]:
+            report(f"left out {column!r}, called as the truth is; --truth {column} learns from it")
         return {}
     (name,) = match_columns("truth", [truth], voted.table.frame.columns, voted.table.origin)
     cells = voted.table.frame[name].to_list()

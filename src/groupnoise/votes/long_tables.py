@@ -30,13 +30,13 @@ LONG_NAMES = {
                   "valutatore"),
     "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
             "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
-            "hit_id", "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz", "fall",
-            "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga",
+            "hit_id", "input_hash", "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz",
+            "fall", "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga",
             "esempio"),
-    "label": ("label", "vote", "answer", "class", "category", "choice", "etikett", "klasse",
-              "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette", "etiquette",
-              "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría", "voto",
-              "respuesta", "etichetta"),
+    "label": ("label", "vote", "accept", "answer", "class", "category", "choice", "etikett",
+              "klasse", "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette",
+              "etiquette", "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría",
+              "voto", "respuesta", "etichetta"),
     "confidence": ("confidence", "certainty", "sicherheit", "konfidenz", "confiance", "certitude",
                    "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
@@ -229,12 +229,13 @@ def _voted_once(table: Table, columns: Sequence[str]) -> str | None:
 
 def _only_id(table: Table, columns: Sequence[str]) -> str | None:
     """Return the only column called an id whose ids come back, as rows do and votes do not."""
-    others = {name for part in ("annotator", "label", "confidence") for name in LONG_NAMES[part]}
+    parts = ("annotator", "label", "confidence")
+    others = {_joined(name) for part in parts for name in LONG_NAMES[part]}
     found = [
         name
         for name in columns
         if is_id_name(name)
-        and name.strip().lower() not in others
+        and _joined(name) not in others
         and table.frame[name].n_unique() < len(table.frame)
     ]
     return found[0] if len(found) == 1 else None

@@ -864,3 +864,31 @@ def test_numbers_of_votes_are_not_taken_for_annotators():
     counts = pd.DataFrame({"n_cat": [3, 1, 2, 0] * 5, "n_dog": [0, 2, 1, 3] * 5})
     with pytest.raises(DataError, match="'n_cat' and 'n_dog' look like numbers of votes: write a"):
         resolve(counts)
+
+
+@pytest.mark.parametrize(
+    ("row", "who", "label"),
+    [
+        ("HITId", "WorkerId", "Answer.category"),
+        ("_input_hash", "_annotator_id", "accept"),
+        ("TaskId", "AnnotatorId", "label"),
+    ],
+)
+def test_votes_are_known_as_tools_write_them(row, who, label):
+    votes = {row: ["a", "a", "b", "b"], who: ["x", "y"] * 2, label: ["cat", "cat", "dog", "cat"]}
+    also = {"answer": "accept"} if label == "accept" else {}
+    voted = read_votes(pd.DataFrame({**votes, **also}))
+    assert voted.votes.annotator_names == ["x", "y"]
+    assert voted.votes.class_names == ["cat", "dog"]
+    assert len(voted.table.frame) == 2
+
+
+def test_comments_beside_votes_are_none_and_a_truth_is_told_of():
+    frame, _ = voted_frame(60)
+    frame["ann_1_comment"] = "looks fine to me"
+    frame["gold"] = [None] * 50 + frame["ann_1"].tolist()[50:]
+    found = resolve(frame, fit=nearest_mean)
+    assert found.votes.annotator_names == ["ann_0", "ann_1", "ann_2"]
+    assert any(
+        "'gold', called as the truth is; --truth gold learns" in each for each in found.notes
+    )

@@ -404,3 +404,42 @@ def test_times_of_two_units_and_shortened_ids_are_told_of(change, said):
     }
     read_clicks(pl.DataFrame({**columns, **change}), report=told.append)
     assert any((said or "ids of users") in each for each in told) == (said is not None)
+
+
+@pytest.mark.parametrize("mark", ["\n", "\t"])
+def test_lines_and_tabs_in_a_cell_part_labels(tmp_path, mark):
+    path = tmp_path / "rows.csv"
+    pl.DataFrame(candidate_rows([mark.join(each) for each in candidate_sets()])).write_csv(path)
+    assert as_read(path)[0].class_names == sorted(NAMES)
+
+
+def test_labels_that_are_doubted_are_told_of_and_any_is_no_label():
+    sets = candidate_sets()
+    cells = ["|".join(each) + "?" * (number % 4 == 0) for number, each in enumerate(sets)]
+    said = []
+    read_candidates(pl.DataFrame(candidate_rows(cells)), report=said.append)
+    assert any("took 'cat?' as a label beside 'cat' (4 such)" in each for each in said)
+    cells = ["|".join(each) if number % 4 else "any" for number, each in enumerate(sets)]
+    data = read_candidates(pl.DataFrame(candidate_rows(cells)))
+    assert data.class_names == sorted(NAMES)
+    assert data.candidates[0].all()
+
+
+def test_a_number_of_each_row_keeps_no_text_from_being_read(tmp_path):
+    path = tmp_path / "texts.csv"
+    sets = candidate_sets()
+    texts = [f"the {each[0]} says hello number {n % 7} today" for n, each in enumerate(sets)]
+    rows = {"id": range(len(sets)), "text": texts, "gold": [each[0] for each in sets]}
+    pl.DataFrame({**rows, "candidates": [";".join(each) for each in sets]}).write_csv(path)
+    data, said = as_read(path)
+    assert "words of column 'text' as features" in said
+    assert data.truth is not None
+
+
+def test_ticks_are_advised_to_be_candidates(tmp_path):
+    path = tmp_path / "ticks.csv"
+    sets = candidate_sets()
+    ticks = {name: ["x" if name in each else "" for each in sets] for name in NAMES}
+    pl.DataFrame({"x": np.linspace(0, 1, len(sets)), **ticks}).write_csv(path)
+    with pytest.raises(DataError, match="say --candidates 'cat,dog,fox,owl'"):
+        guess_setting(str(path))
