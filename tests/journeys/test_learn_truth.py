@@ -52,3 +52,21 @@ def test_what_cannot_learn_from_right_labels_is_refused(
         code=2,
     )  # fmt: skip
     assert sentence in " ".join(done.err.split())
+
+
+def test_bags_learn_from_what_the_desk_exported(command, tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [
+        [f"b{bag}", "xy"[bag % 2], *generator.normal(size=2).round(3)]
+        for bag in range(16)
+        for _ in range(3)
+    ]
+    write_csv(tmp_path / "bags.csv", ["bag", "label", "f0", "f1"], rows)
+    lines = [[f"b{bag}", "xy"[bag % 2], ["", 0, 2][bag % 3], "ann"] for bag in range(16)]
+    write_csv(tmp_path / "export.csv", ["bag", "label", "object", "answered_by"], lines)
+    words = ["-q", "-p", "max_epochs=2", "--learn-truth", "export.csv", "--validation", "0"]
+    said = " ".join(command("fit", "bags.csv", "-o", "model", *words).err.split())
+    assert "left out 6 bags of which no object carries the label, by the answers" in said
+    assert "learning from 10 right labels of 'export.csv'" in said
+    said = " ".join(command("fit", "export.csv", "-o", "other", code=2).err.split())
+    assert "fit the bags themselves, with --learn-truth export.csv" in said
