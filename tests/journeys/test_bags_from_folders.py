@@ -427,3 +427,9 @@ def test_which_folders_are_labels(tmp_path, places, labels, patients, split):
     assert bags.class_names == list(labels)
     assert (None if bags.patients is None else len(set(bags.patients))) == patients
     assert (None if bags.split is None else int((bags.split == "train").sum())) == split
+
+
+def test_a_bag_beside_folders_of_labels_is_named(tmp_path):
+    write_by_folders(tmp_path, "npy", [".", *["a", "b"] * 6])
+    with pytest.raises(DataError, match=r"called so, and s0\.npy beside them elsewhere"):
+        read_bags(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,10 +119,12 @@ def read_bag_folder(
             places = [bag.path.relative_to(path) for bag in bags if bag.group is None]
             found = labels_by_folders(places, str(path), report, known)
             if found is None:
+                is_beside = places and places[0].parent == Path() and any(_bags_below(path))
+                stray = f", and {places[0]} beside them elsewhere" if is_beside else ""
                 raise DataError(
                     f"{path} says no labels; give a table with the columns of the bag and its "
                     "label (--labels labels.csv), or put the files of each label, three or more, "
-                    "into a folder that is called so."
+                    f"into a folder that is called so{stray}."
                 )
         else:
             found = read_label_table(
@@ -233,18 +235,20 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             f"{path} holds features of several encoders or sizes; give one of these folders: "
             f"{', '.join(map(str, of_job))}."
         )
-    below = [
-        file
-        for file in sorted(path.glob("*/**/*"))
-        if _is_bag(file)
-        and not any(
-            part.startswith(".") or part.lower().endswith(ZARR)
-            for part in file.relative_to(path).parts[:-1]
-        )
-    ]
+    below = sorted(_bags_below(path))
     arrays = [file for file in below if file.suffix.lower() in ARRAYS]
     # Tables further below may be the parts of one.
     return arrays or (below if are_tables_of_bags(below, path) else []), path
+
+
+def _bags_below(path: Path) -> Iterator[Path]:
+    """Yield the files of bags in folders below."""
+    for file in path.glob("*/**/*"):
+        inside = file.relative_to(path).parts[:-1]
+        if _is_bag(file) and not any(
+            part.startswith(".") or part.lower().endswith(ZARR) for part in inside
+        ):
+            yield file
 
 
 def _is_bag(file: Path) -> bool:
