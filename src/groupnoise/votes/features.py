@@ -56,7 +56,7 @@ def row_features(
     parts = []
     if embedding is not None:
         parts.append(_embedding(embedding, len(table)))
-    if features is not None:
+    if features:
         parts.append(features_of_table(table, features, taken, report, None, fill=Fill(report))[0])
     if text is not None or embed is not None:
         names = _text_columns(table, text, taken, report)
@@ -64,6 +64,9 @@ def row_features(
         parts.append(text_vectors(texts, seed=0) if embed is None else embedded(texts, embed))
     if parts:
         return np.concatenate(parts, axis=1)
+    if features is not None:
+        report("no features were named: labels come from the votes alone")
+        return None
     try:
         return features_of_table(
             table, None, taken, report, None, takes_text=False, fill=Fill(report)

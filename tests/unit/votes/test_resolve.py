@@ -892,3 +892,10 @@ def test_comments_beside_votes_are_none_and_a_truth_is_told_of():
     assert any(
         "'gold', called as the truth is; --truth gold learns" in each for each in found.notes
     )
+
+
+def test_an_empty_list_of_features_leaves_the_votes_alone():
+    rows = pd.DataFrame({"f": [1.0, 2.0, 3.0], "ann_1": list("xyx"), "ann_2": list("xyy")})
+    notes = []
+    assert resolve(rows, features=[], report=notes.append).belief.predicted is None
+    assert "no features were named: labels come from the votes alone" in notes
