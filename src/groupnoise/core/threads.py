@@ -103,14 +103,18 @@ def configure_threads() -> ThreadChoice:
     source = f"{counted(threads, 'cores')} available to this process"
     if asked:
         source = f"OMP_NUM_THREADS={given}"
+    if _is_one_for_arrays:
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        source += ", one for arrays of numpy"
+        if "numpy" in sys.modules:  # it has read its environment
+            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+            threadpool_limits(1, user_api="blas")
     if "torch" in sys.modules:
         import torch
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         if not asked:
             torch.set_num_threads(threads)
-            if _is_one_for_arrays:
-                threadpool_limits(1, user_api="blas")
         if _is_passive():
             return ThreadChoice(torch.get_num_threads(), True, f"{source}; {SLEEPING}")
         late = (
@@ -119,8 +123,6 @@ def configure_threads() -> ThreadChoice:
         )
         return ThreadChoice(torch.get_num_threads(), False, f"{source}; {late}")
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    if _is_one_for_arrays:
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if not any(name in os.environ for name in WAITING):
         os.environ.update(WAITING)
     waiting = SLEEPING if _is_passive() else "threads wait as the environment says"

@@ -26,9 +26,9 @@ print(torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY"), choice.is_pass
 SOLVE = """
 import sys
 from groupnoise import configure_threads
-late = "late" in sys.argv
-if late: import scipy.linalg, torch
-configure_threads()
+if "torch first" in sys.argv: import torch
+if "numpy first" in sys.argv: import numpy
+assert ("one for arrays" in configure_threads().reason) == ("left alone" not in sys.argv)
 import scipy.linalg
 from threadpoolctl import threadpool_info
 from groupnoise.core.threads import MAX_ROWS_OF_THREAD, threads_to_solve
@@ -66,13 +66,14 @@ def test_what_the_user_set_is_left_alone():
 
 def test_arrays_are_multiplied_and_solved_by_one_thread_and_large_systems_by_all():
     assert chosen(code=SOLVE) == ["1", "1", CORES, "1"]
-    assert chosen("late", code=SOLVE) == ["1", "1", CORES, "1"]
+    for before in ("numpy first", "torch first"):
+        assert chosen(before, code=SOLVE) == ["1", "1", CORES, "1"]
 
 
 def test_threads_for_arrays_that_the_user_set_are_left_alone_but_few_rows_take_one():
-    assert chosen(code=SOLVE, OMP_NUM_THREADS="2") == ["2", "1", "2", "2"]
-    assert chosen(code=SOLVE, OPENBLAS_NUM_THREADS="2") == ["2", "1", "2", "2"]
-    assert chosen(code=SOLVE, OPENBLAS_NUM_THREADS="1") == ["1", "1", "1", "1"]
+    assert chosen("left alone", code=SOLVE, OMP_NUM_THREADS="2") == ["2", "1", "2", "2"]
+    assert chosen("left alone", code=SOLVE, OPENBLAS_NUM_THREADS="2") == ["2", "1", "2", "2"]
+    assert chosen("left alone", code=SOLVE, OPENBLAS_NUM_THREADS="1") == ["1", "1", "1", "1"]
 
 
 @pytest.mark.parametrize(
