@@ -100,16 +100,31 @@ class Checkpoints:
         Checkpoints
             With a folder of their own inside this one.
         """
-        part = Checkpoints(
-            self.folder / f"member-{number}",
+        part = self.part(f"member-{number}")
+        part._parent = self
+        return part
+
+    def part(self, name: str) -> Checkpoints:
+        """Return the checkpoints of another training of the same fit.
+
+        Parameters
+        ----------
+        name : str
+            Of their folder.
+
+        Returns
+        -------
+        Checkpoints
+            With a folder of their own inside this one.
+        """
+        return Checkpoints(
+            self.folder / name,
             every_seconds=self.every_seconds,
             every_steps=self.every_steps,
             keep=self.keep,
             resume=self.resume,
             report=self.report,
         )
-        part._parent = self
-        return part
 
     def tell_resumed(self) -> None:
         """Report once that a fit goes on with what was saved, where `tells_resumed` asks for it."""

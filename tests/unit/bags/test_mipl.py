@@ -1,18 +1,21 @@
 import numpy as np
 import pytest
+import torch
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from groupnoise import Groups, MaxMatchingMIPLClassifier
+from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
 from groupnoise.candidates import add_false_labels
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
+from groupnoise.training.checkpoints import Checkpoints
 
 NAMES = np.array(["ash", "birch", "cedar", "elm"])
 
 
 def quick(**settings):
     defaults = {"encoder": "linear", "max_epochs": 20, "learning_rate": 0.03, "random_state": 0}
+    defaults["refit"] = False
     return MaxMatchingMIPLClassifier(**{**defaults, **settings})
 
 
@@ -39,7 +42,7 @@ def data():
 @pytest.fixture(scope="module")
 def fitted(data):
     bags, _, _, candidates = data
-    return quick().fit(bags, [set(NAMES[row]) for row in candidates])
+    return quick(refit=True).fit(bags, [set(NAMES[row]) for row in candidates])
 
 
 def test_bags_are_labelled_although_no_label_was_certain(fitted):
@@ -128,3 +131,52 @@ def test_bad_input_is_refused(fitted, data):
         quick(weighting_strength="auto").fit(bags, candidates)
     with pytest.raises(UnknownTargetError, match="oak"):
         fitted.select(bags[:1], [{"oak"}])
+
+
+def test_a_plain_fit_learns_from_the_likeliest_candidates_and_both_answer(fitted, data):
+    bags, _, _, candidates = data
+    assert fitted.resolved_.decisions_.trials
+    # Half of the log probabilities of each, up to a constant.
+    pairs = quick().fit(bags, [set(NAMES[row]) for row in candidates]).predict_log_proba(bags)
+    both = 0.5 * (pairs + np.log(fitted.resolved_.bag_proba(bags)))
+    both -= np.logaddexp.reduce(both, axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted.predict_log_proba(bags), both, atol=1e-4)
+
+
+def test_both_models_are_saved(fitted, tmp_path):
+    bags, _, _ = make_bags(seed=5)
+    fitted.save(tmp_path / "model")
+    read = MaxMatchingMIPLClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(read.predict_proba(bags), fitted.predict_proba(bags))
+
+
+def test_a_label_that_no_bag_was_given_is_answered_by_the_pairs(data):
+    bags, labels, _, _ = data
+    sets = [{NAMES[label], "oak"} for label in labels]
+    model = quick(max_epochs=5).fit(bags, sets)
+    model.resolved_ = MaxMatchingMILClassifier.fixed(max_epochs=1).fit(bags, NAMES[labels])
+    assert model.predict_proba(bags).shape == (80, 5)
+    np.testing.assert_allclose(model.predict_proba(bags).sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_few_bags_and_encoders_of_ones_own_are_answered_by_their_pairs(data):
+    bags, _, _, candidates = data
+    assert quick(refit=True, max_epochs=1).fit(bags[:39], candidates[:39]).resolved_ is None
+    own = quick(refit=True, max_epochs=1, encoder=torch.nn.Linear(5, 8), dim=8)
+    assert own.fit(bags, candidates).resolved_ is None
+
+
+def test_a_fit_that_was_stopped_in_its_second_part_goes_on(data, tmp_path):
+    bags, _, _, candidates = data
+    expected = quick(refit=True, max_epochs=2).fit(bags, candidates).predict_proba(bags)
+
+    def stop(record):
+        if record.get("event") == "tried" and record["epoch"] == 4:
+            raise KeyboardInterrupt
+
+    stopped = quick(refit=True, max_epochs=2, on_epoch=stop)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(bags, candidates, checkpoint=Checkpoints(tmp_path / "saves"))
+    again = quick(refit=True, max_epochs=2)
+    again.fit(bags, candidates, checkpoint=Checkpoints(tmp_path / "saves", resume=True))
+    np.testing.assert_array_equal(again.predict_proba(bags), expected)
