@@ -90,7 +90,14 @@ def find_data(
                 expected, options = _guessed(name, options)
             if check is not None:
                 check(expected.name)
-            return read_file(name, expected, options, remembered=remembered, **reader_options)
+            said = {"remembered": remembered, **reader_options}
+            try:
+                return read_file(name, expected, options, **said)
+            except MissingColumnError:
+                told = None if remembered else _told_by_cells(name, options)
+                if told is None:
+                    raise
+            return read_file(name, expected, told, **said)
         known = find_dataset(name)  # first: a file that is not there has no options to complain of
         _check_no_options(name, "a set known by name", options)
         if check is not None:
@@ -125,6 +132,20 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
     say_aside(guess.sentence)
     told = {**guess.columns, **options.columns}
     return find_setting(guess.setting), replace(options, columns=told)
+
+
+def _told_by_cells(name: str, options: DataOptions) -> DataOptions | None:
+    """Return options with the columns that cells tell of a setting that was given, if they do."""
+    from groupnoise.io.setting_guess import guess_setting
+
+    if options.setting is None:
+        return None
+    try:
+        guess = guess_setting(name, given=options.columns, setting=options.setting, **options.form)
+    except DataError:
+        return None  # what is missing is told better by who missed it
+    say_aside(guess.sentence)
+    return replace(options, columns={**guess.columns, **options.columns})
 
 
 def with_guessed_setting(name: str, options: DataOptions) -> DataOptions:

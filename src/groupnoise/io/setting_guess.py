@@ -129,12 +129,16 @@ def guess_setting(
     path: str,
     *,
     given: Mapping[str, Any] | None = None,
+    setting: str | None = None,
     format: str | None = None,
     separator: str | None = None,
     encoding: str | None = None,
     **form: Any,
 ) -> Guess:
-    """Return what a file holds, and how that was told."""
+    """Return what a file holds, and how that was told.
+
+    `setting`: what it is known to hold, though its columns are not called so: its cells are asked.
+    """
     given = given or {}
     source = find_source(path, format=format, encoding=encoding)
     if source.format in ARRAY_FORMATS:
@@ -160,14 +164,15 @@ def guess_setting(
             f"{path} is what `review` exported about bags, without what they hold; fit the bags "
             f"themselves, with --learn-truth {path}."
         )
-    found = settings_of_columns(columns, given)
-    if not found and are_unnamed_clicks(head):
+    found = settings_of_columns(columns, given) if setting is None else []
+    if not found and setting in (None, "rs") and are_unnamed_clicks(head):
         return Guess("rs", "read as clicks (--setting rs), by its columns without names")
     if not found:
         check_no_votes(columns, path)
         known = {part: usual_column(part, columns) for part in ("group", "label", "user", "item")}
         known |= {part: name for part, name in given.items() if isinstance(name, str)}
         readings = readings_of_cells(head, {part: name for part, name in known.items() if name})
+        readings = [each for each in readings if setting in (None, each.setting)]
         if len(readings) == 1 and not readings[0].doubt:
             return _told(readings[0])
         if readings:

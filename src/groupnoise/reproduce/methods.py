@@ -143,6 +143,12 @@ METHODS += tuple(
 def find_method(name: str, setting: str) -> MethodEntry:
     """Return a method of a setting by name, or say which there are."""
     fitting = {method.name: method for method in METHODS if method.setting == setting}
+    other = next((method.setting for method in METHODS if method.name == name), None)
+    if name not in fitting and other is not None:
+        raise ParameterError(
+            f"{name} is a method for {other} data, not for {setting}: say --setting {other} if the "
+            f"data are that, or take one of {', '.join(fitting)}."
+        )
     if name not in fitting:
         raise ParameterError(
             f"a method for {setting} data is one of {', '.join(fitting)}; got {name!r}"

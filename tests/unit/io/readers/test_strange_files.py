@@ -12,10 +12,12 @@ import pytest
 from groupnoise.audit.clean import rewritten_cell, write_cleaned_table
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
+from groupnoise.cli.sources import DataOptions, find_data
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.streaming import convert_clicks
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.setting_guess import guess_setting
+from groupnoise.reproduce.methods import find_method
 
 NAMES = ("cat", "dog", "fox", "owl")
 
@@ -443,3 +445,20 @@ def test_ticks_are_advised_to_be_candidates(tmp_path):
     pl.DataFrame({"x": np.linspace(0, 1, len(sets)), **ticks}).write_csv(path)
     with pytest.raises(DataError, match="say --candidates 'cat,dog,fox,owl'"):
         guess_setting(str(path))
+
+
+def test_who_says_that_a_file_holds_bags_need_not_name_their_columns(tmp_path, capsys):
+    columns = slides()
+    frame = pl.DataFrame({**columns, "photo": columns["slide"], "finding": columns["diagnosis"]})
+    path = tmp_path / "photos.csv"
+    frame.drop("slide", "diagnosis").write_csv(path)
+    found = find_data(str(path), DataOptions(setting="mil"))
+    assert (found.setting.name, len(found.dataset.bags)) == ("mil", 40)
+    assert "'photo' as the bag" in capsys.readouterr().err
+    with pytest.raises(MissingColumnError, match="looks like the user"):
+        find_data(str(path), DataOptions(setting="rs"))
+
+
+def test_methods_of_another_setting_are_told_which():
+    with pytest.raises(ParameterError, match="method for mil data, not for pll: say --setting mil"):
+        find_method("max-matching-mipl", "pll")
