@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from groupnoise.bags.bag_files import SUFFIXES
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
 from groupnoise.bags.label_table import patients_of_rows
 from groupnoise.bags.label_words import (
@@ -166,6 +167,9 @@ def _check_no_label_table(source: Any, labels: Any, split: Any) -> None:
         if value is not None:
             if isinstance(source, (str, Path)) and not Path(source).exists():
                 raise MissingDataError(f"there is no file or folder {source}; check the path.")
+            if isinstance(source, (str, Path)) and Path(source).is_dir():
+                kinds = ", ".join(SUFFIXES)
+                raise DataError(f"{source} holds no bags of a kind that is read ({kinds}).")
             raise MissingColumnError(
                 f"{source} is not a folder with a file per bag, so it takes no `{part}` "
                 f"(--{part}).",

@@ -21,6 +21,7 @@ from groupnoise.core.arrays import (
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.column_names import plain_name
 
 BETWEEN = ": "
 """What stands between a column of text and a word of it in the name of a feature."""
@@ -285,14 +286,19 @@ def check_no_missing_features(origin: str, requested: Sequence[str], there: Sequ
     columns = _columns_of_words(gone, requested)
     learned = {columns.get(name, repr(name)) for name in requested}
     missing = list(dict.fromkeys(columns.get(name, repr(name)) for name in gone))
+    spelt = {plain_name(name): name for name in there}
+    near = [(spelt[plain_name(name)], name) for name in gone if plain_name(name) in spelt]
+    hint = f"; rename {near[0][0]!r} to {near[0][1]!r}, and others so" if near else ""
     if missing and len(learned) == 1:
-        raise DataError(f"{origin} lacks the column that the model learned from: {missing[0]}.")
+        raise DataError(
+            f"{origin} lacks the column that the model learned from: {missing[0]}{hint}."
+        )
     if missing:
         shown = ", ".join(missing[:12])
         more = "" if len(missing) <= 12 else f" and {len(missing) - 12} more"
         raise DataError(
             f"{origin} lacks {len(missing)} of the {len(learned)} columns that the model learned "
-            f"from: {shown}{more}."
+            f"from: {shown}{more}{hint}."
         )
 
 

@@ -462,3 +462,17 @@ def test_who_says_that_a_file_holds_bags_need_not_name_their_columns(tmp_path, c
 def test_methods_of_another_setting_are_told_which():
     with pytest.raises(ParameterError, match="method for mil data, not for pll: say --setting mil"):
         find_method("max-matching-mipl", "pll")
+
+
+def test_features_in_other_capitals_are_named_where_a_model_misses_them():
+    frame = pl.DataFrame(slides()).rename({"f0": " F0 "})
+    with pytest.raises(DataError, match=r"learned from: 'f0'; rename ' F0 ' to 'f0'"):
+        read_bags(frame, feature_names=("f0", "f1"))
+
+
+def test_a_folder_of_files_that_are_no_bags_names_the_kinds_that_are(tmp_path):
+    (tmp_path / "bags").mkdir()
+    (tmp_path / "bags/slide_0.log").write_text("1 2\n3 4\n")
+    (tmp_path / "labels.csv").write_text("slide,label\nslide_0,yes\n")
+    with pytest.raises(DataError, match=r"holds no bags of a kind that is read \(.h5, "):
+        read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
