@@ -35,12 +35,14 @@ def with_vectors(frame: pl.DataFrame) -> pl.DataFrame:
     Whole numbers stay: such lists may be labels. The minus of printed text is that of numbers.
     """
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    printed = [name for name in texts if frame[name].str.contains(r"^\s*−[\d.,]+\s*$").any()]
+    looked = frame.select(pl.col(texts).str.contains("−", literal=True).any())
+    printed = [name for name in texts if looked[name][0]]
     frame = frame.with_columns(pl.col(printed).str.replace(r"^\s*−([\d.,]+)\s*$", "-${1}"))
+    first = frame.select(pl.col(texts).drop_nulls().first())
     found = []
     for name in texts:
         cells = frame[name]
-        if not cells.drop_nulls().head(1).str.contains(_VECTOR).any():
+        if not (first[name][0] or "").lstrip().startswith("["):
             continue
         if cells.str.contains(_VECTOR).all() and cells.str.contains(_FRACTION).any():
             words = cells.str.strip_chars().str.strip_chars("[]").str.extract_all(r"[^\s,]+")

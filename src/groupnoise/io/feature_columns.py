@@ -16,12 +16,7 @@ from groupnoise.io.answer_files import written_columns
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
-from groupnoise.io.no_features import (
-    RowAnswers,
-    is_id_name,
-    say_of_nines,
-    why_no_feature,
-)
+from groupnoise.io.no_features import RowAnswers, is_id_name, say_of_nines, why_no_feature
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import (
@@ -94,11 +89,14 @@ def features_of_table(
         if names is not None:
             return _features_with_words(table, names, fill), tuple(names)
     chosen, categories = feature_columns(table, features, taken, report, group_of_row, answers)
-    if categories:
-        names = [*chosen, *(word for column in categories for word in word_features(table, column))]
-        return _features_with_words(table, names, fill), tuple(names)
-    matrix = _read_filled(table, chosen, fill)
-    return matrix, tuple(chosen) if matrix.shape[1] == len(chosen) else None
+    names = [*chosen, *(word for column in categories for word in word_features(table, column))]
+    read = _features_with_words if categories else _read_filled
+    matrix = read(table, names, fill)
+    if matrix.shape[1] != len(names):  # lists
+        return matrix, None
+    if features is None:
+        say_of_nines(matrix, chosen, report)
+    return matrix, tuple(names)
 
 
 def _names_with_words(
@@ -249,7 +247,6 @@ def feature_columns(
         _empty_categories(table, recurring, report)
     if left_out:
         report(f"left out {_listing(left_out)}")
-    say_of_nines(table, chosen, report)
     return chosen, recurring
 
 
@@ -263,7 +260,7 @@ def _are_marked_numbers(cells: pl.Series) -> bool:
 
 def _holds_lists(table: Table, column: str) -> bool:
     """Tell whether each cell is a list that may be features; lists of words and objects are not."""
-    kind = table.frame.schema[column]
+    kind = table.frame[column].dtype  # of all columns the schema is made anew
     return isinstance(kind, (pl.List, pl.Array)) and kind.inner != pl.String
 
 

@@ -164,19 +164,18 @@ def about_shortened_ids(ids: NDArray[Any], what: str) -> Iterator[str]:
         )
 
 
-def say_of_nines(table: Table, columns: Sequence[str], report: Report) -> None:
+def say_of_nines(matrix: FloatArray, columns: Sequence[str], report: Report) -> None:
     """Say where a number of nines, such as -999, recurs far from all others.
 
     Farther than these lie from each other, as it does where it means that a number is missing.
+    `matrix`: features, of which the first are those of `columns`.
     """
-    for column in columns:
-        cells = table.frame[column]
-        text = cells.str.strip_chars() if cells.dtype == pl.String else cells
-        values = text.cast(pl.Float64, strict=False).drop_nulls().drop_nans().to_numpy()
-        for mark in {values.min(), values.max()} if len(values) else ():
+    for column, values in zip(columns, matrix.T, strict=False):
+        for mark in {float(values.min()), float(values.max())}:
+            if re.fullmatch(r"-?99+\.0", str(mark)) is None:
+                continue
             others = values[values != mark]
-            is_nines = re.fullmatch(r"-?99+\.0", str(mark)) is not None
-            if not is_nines or not 2 <= len(others) <= len(values) - 2:
+            if not 2 <= len(others) <= len(values) - 2:
                 continue
             if np.abs(others - mark).min() > np.ptp(others):
                 report(
