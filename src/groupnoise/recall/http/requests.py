@@ -307,10 +307,8 @@ def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
     unknown = next((key for key in values if key not in fields), None)
     if unknown is not None:
         named = unknown[:MAX_QUOTED]
-        message = (
-            f"{named}: a request has no field of this name{did_you_mean(named, fields)}; there are "
-            f"{', '.join(fields)}."
-        )
+        meant = did_you_mean(named, fields) or "; /docs lists them"
+        message = f"{named}: a request has no field of this name{meant}."
         raise Refusal(422, "invalid_request", message)
     n_histories = _length(values.get("histories"))
     check_limit(

@@ -57,6 +57,7 @@ def test_half_a_character_is_refused(body, escape):
 
 def test_an_unknown_field_is_named_and_cut_to_a_readable_length():
     assert refusal_of({"tops": 3}).message.startswith("tops: ")
+    assert "did you mean 'histories'?" in refusal_of({"history": [["tea"]]}).message
     assert len(refusal_of({"x" * 10_000: 3}).message) < 100
 
 
