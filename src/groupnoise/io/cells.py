@@ -19,6 +19,7 @@ from groupnoise.io.tables import Table
 DATE_ORDERS = {"dmy": "day/month/year", "mdy": "month/day/year"}
 _TWO_NUMBERS_AND_A_YEAR = r"^\s*(\d{1,2})([/.\-])(\d{1,2})[/.\-]\d{4}(?:\D|$)"
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
+"""Written as an id would be written back, so that '007' and '7' stay two ids."""
 DATE = re.compile(r"\s*\d{4}([-/])\d{2}\1\d{2}([ T]|\s*$)")
 DAY_AND_MONTH = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1\d{4}(\D|$)")
 EPOCHS = (946_684_800, 2_208_988_800)
@@ -30,6 +31,7 @@ WRITTEN_OUT = re.compile(
 FURTHER_FORMS = (
     "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d %b %Y %H:%M:%S",
     "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p", "%d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z",
+    "%b %d, %Y %I:%M %p", "%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %z %Y",
 )  # fmt: skip
 """Forms of dates that are tried where the usual ones do not fit."""
 COMPACT = (19_000_101, 20_991_231)
@@ -82,9 +84,6 @@ def order_of_dates(
 def with_day_first(cells: pl.Series) -> pl.Series:
     """Return month/day/year as day/month/year, the order that the parser of dates knows."""
     return cells.str.replace(r"^\s*(\d{1,2})([/.\-])(\d{1,2})", "${3}${2}${1}")
-
-
-# Written as an id would be written back, so that '007' and '7' stay two ids.
 
 
 def read_numbers(table: Table, column: str) -> FloatArray:

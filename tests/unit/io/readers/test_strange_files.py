@@ -305,6 +305,9 @@ def test_a_cleaned_copy_as_text_holds_lists_and_objects(tmp_path):
         ("%a, %d %b %Y %H:%M:%S GMT", [7200, 3600]),
         ("%d/%b/%Y:%H:%M:%S +0100", [3600, 0]),
         ("%d %b %Y %H:%M:%S +0000", [7200, 3600]),
+        ("%a %b %d %H:%M:%S +0000 %Y", [7200, 3600]),
+        ("%a %b %d %H:%M:%S %Y", [7200, 3600]),
+        ("%b %d, %Y %I:%M %p", [7200, 3600]),
     ],
 )
 def test_times_as_servers_write_them(tmp_path, form, times):
