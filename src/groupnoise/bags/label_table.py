@@ -19,7 +19,7 @@ from groupnoise.bags.label_words import KnownLabels, say_of_labels
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError
-from groupnoise.io.column_names import usual_column
+from groupnoise.io.column_names import plain_name, usual_column
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
@@ -42,6 +42,8 @@ MAX_HEAD = 1 << 20
 """Bytes of a table in which its names of columns are looked for."""
 MIN_PATIENTS = 5
 """Folders of which one may be held out, in folders that are called by labels."""
+MIN_CASES = 10
+"""Different cells below which `case` and `subject` may be kinds of things, and no people."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,11 @@ def patients_of_rows(
             f"{table.origin}: column {column!r} is empty, or differs, in rows of the bag "
             f"{str(odd['bag'][0])!r}; a bag comes from one, whom all of its rows must name."
         )
-    has_several = kinds["first"].n_unique() < kinds.height
-    if odd.height or (given is None and not has_several):  # ids of rows or bags, as any other
+    n_patients = kinds["first"].n_unique()
+    has_several = n_patients < kinds.height
+    may_be_kinds = plain_name(column) in ("case", "subject") and n_patients < MIN_CASES
+    # Else ids of rows or bags, as any other, or what rows are about.
+    if odd.height or (given is None and (may_be_kinds or not has_several)):
         return None, None
     return (cells if has_several else None), column
 

@@ -72,6 +72,15 @@ def test_bags_of_a_patient_in_a_table_stay_together_and_name_no_feature():
         read_bags(pl.DataFrame(columns), patient="mouse")
 
 
+def test_a_subject_of_few_values_is_a_category_and_nobody():
+    columns = slides(60)
+    columns["subject"] = [("maths", "music")[int(name[1:]) % 2] for name in columns["slide"]]
+    data = read_bags(pl.DataFrame(columns))
+    assert data.patients is None
+    assert "subject: maths" in data.feature_names
+    assert len(set(read_bags(pl.DataFrame(columns), patient="subject").patients)) == 2
+
+
 def test_what_all_rows_of_few_bags_share_is_no_category():
     columns = slides(40, sizes=(12,))
     columns["mouse"] = [f"M{int(name[1:]) // 4}" for name in columns["slide"]]
