@@ -155,10 +155,8 @@ def patients_of_rows(
             f"{table.origin}: column {column!r} is empty, or differs, in rows of the bag "
             f"{str(odd['bag'][0])!r}; a bag comes from one, whom all of its rows must name."
         )
-    n_patients = kinds["first"].n_unique()
-    has_several = n_patients < kinds.height
+    has_several = (n_patients := kinds["first"].n_unique()) < kinds.height
     may_be_kinds = plain_name(column) in ("case", "subject") and n_patients < MIN_CASES
-    # Else ids of rows or bags, as any other, or what rows are about.
     if odd.height or (given is None and (may_be_kinds or not has_several)):
         return None, None
     return (cells if has_several else None), column
