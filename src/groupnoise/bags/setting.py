@@ -266,6 +266,8 @@ def evaluate_bags(
     if sets is not None:  # figures of one answer are about the likeliest label
         predicted = fitted.classes_[scores.argmax(axis=1)]
     answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
+    if not hasattr(fitted, "bag_scores") and (dataset.labels.sum(axis=1) > 1).any():
+        return _covered(answers["bag"], dataset.labels, dataset.bags.n_objects)
     claims = with_columns_of(bag_probabilities(fitted, dataset.bags), columns)
     rates_by = {
         level: rates_of(each, dataset.class_names) for level, each in (shares or {}).items()
@@ -337,6 +339,18 @@ def evaluate_bags(
                 if column in found:
                     per_class[name][f"{level} {figure}"] = found[column]
     return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)
+
+
+def _covered(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:
+    """Measure a pair model on bags whose labels are candidates, of which one is true."""
+    covered = candidates[np.arange(len(answers)), np.maximum(answers, 0)] & (answers >= 0)
+    return Evaluation(
+        {"bag covering rate": float(covered.mean())},
+        {"groups": len(answers), "instances": n_instances},
+        {"bag covering rate": float(candidates.mean(axis=0).max())},
+        {},
+        ("labels of bags are candidates here: the rate says how often the answer is one of them",),
+    )
 
 
 def _instance_calibration(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,8 +8,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
+from groupnoise.bags.setting import evaluate_bags
 from groupnoise.candidates import add_false_labels
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
+from groupnoise.io.datasets import BagDataset
 from groupnoise.training.checkpoints import Checkpoints
 
 NAMES = np.array(["ash", "birch", "cedar", "elm"])
@@ -180,3 +184,14 @@ def test_a_fit_that_was_stopped_in_its_second_part_goes_on(data, tmp_path):
     again = quick(refit=True, max_epochs=2)
     again.fit(bags, candidates, checkpoint=Checkpoints(tmp_path / "saves", resume=True))
     np.testing.assert_array_equal(again.predict_proba(bags), expected)
+
+
+def test_candidates_are_evaluated_as_such_and_single_labels_as_true(fitted, data):
+    bags, labels, _, candidates = data
+    sets = BagDataset("photos", Groups.from_lists(bags), candidates, NAMES.tolist())
+    found = evaluate_bags(fitted, sets)
+    expected = {"bag covering rate": fitted.score(bags, candidates)}
+    assert found.metrics == pytest.approx(expected)
+    assert "candidates" in found.notes[0]
+    alone = replace(sets, labels=np.eye(4, dtype=bool)[labels])
+    assert evaluate_bags(fitted, alone).metrics["bag accuracy"] > 0.95
