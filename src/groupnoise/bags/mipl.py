@@ -71,7 +71,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         out.
     refit : bool, default=True
         Whether a plain fit learns from the candidates that were found likeliest, where there are 40
-        bags or more and one process trains; not for an encoder of your own.
+        bags or more and one process trains; not with weights of classes or an encoder of your own.
 
     Attributes
     ----------
@@ -175,7 +175,9 @@ class MaxMatchingMIPLClassifier(PairAnswers):
             checkpoint=checkpoint,
         )
         is_alone = workers is None or workers.count == 1
-        if self.refit and is_alone and isinstance(self.encoder, str):
+        # A plain fit knows of no weights of classes and no encoders but its own.
+        is_plain = self.class_weight is None and isinstance(self.encoder, str)
+        if self.refit and is_alone and is_plain:
             log_proba = self.predict_log_proba(bags, groups=groups)
             best = np.where(candidates, log_proba, -np.inf).argmax(axis=1)
             self._refit(instances, self.classes_[best], checkpoint)
