@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from groupnoise.core.words import counted
 
@@ -174,21 +172,13 @@ def threads_to_solve(n_rows: int) -> Iterator[None]:
     >>> with threads_to_solve(300):
     ...     pass  # numpy.linalg, scipy.linalg
     """
+    from threadpoolctl import threadpool_limits
+
     n_threads: int | None = 1
     if n_rows > MAX_ROWS_OF_THREAD:
         n_threads = available_cores() if _is_one_for_arrays else None
-    pools = _pools_of(frozenset({"numpy", "scipy.linalg"} & sys.modules.keys()))
-    with pools.limit(limits=n_threads, user_api="blas"):
+    with threadpool_limits(n_threads, user_api="blas"):
         yield
-
-
-@cache
-def _pools_of(loaded: frozenset[str]) -> Any:
-    """Return the threads of libraries; looking for them takes longer than small systems do."""
-    from threadpoolctl import ThreadpoolController
-
-    del loaded  # a library that is loaded later brings threads of its own
-    return ThreadpoolController()
 
 
 @contextmanager
