@@ -42,7 +42,7 @@ from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.feature_columns import Fill
+from groupnoise.io.missing_numbers import Fill
 from groupnoise.io.sources import Report
 
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")

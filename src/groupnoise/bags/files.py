@@ -32,8 +32,9 @@ from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
-from groupnoise.io.feature_columns import Fill, features_of_table, fill_of
+from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import read_memberships
+from groupnoise.io.missing_numbers import Fill, fill_of
 from groupnoise.io.no_features import RowAnswers, about_shortened_ids
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -107,9 +108,10 @@ def read_bags(
     categories : dict, optional
         The categories that a model learned, by column, as `columns` of its data has them: it is
         said, or warned, where cells hold others or none.
-    fill : {"median"} or dict, optional
+    fill : {"median", "no"} or dict, optional
         What stands in place of missing numbers of features: the median of their column, or numbers
-        by column, as `columns` of an earlier data set has them. By default they are refused.
+        by column, as `columns` of an earlier data set has them. By default the median, where at
+        most half of a column's numbers are missing; more, and all with "no", are refused.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
         `encoding`.
@@ -128,7 +130,7 @@ def read_bags(
             source, labels=labels, group=group, label=label, features=features, patient=patient,
             split=split, label_separator=label_separator, name=name, report=tell,
             feature_names=feature_names, labels_needed=labels_needed, known=known or KnownLabels(),
-            form=table_options, gaps=fill_of(fill, tell),
+            form=table_options, gaps=None if fill is None else fill_of(fill, tell),
         )  # fmt: skip
     _check_no_label_table(source, labels, split)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):

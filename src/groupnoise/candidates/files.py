@@ -26,7 +26,7 @@ from groupnoise.io.columns import check_no_votes, match_columns, need_column, pi
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
-from groupnoise.io.feature_columns import Fill, features_of_table, fill_of
+from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.label_spellings import (
     heard_in_words,
     heard_labels,
@@ -34,6 +34,7 @@ from groupnoise.io.label_spellings import (
     split_names,
 )
 from groupnoise.io.memberships import read_memberships, read_truth, read_weights
+from groupnoise.io.missing_numbers import Fill, fill_of
 from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -94,9 +95,10 @@ def read_candidates(
     categories : dict, optional
         The categories that a model learned, by column, as `columns` of its data has them: it is
         said, or warned, where cells hold others or none.
-    fill : {"median"} or dict, optional
+    fill : {"median", "no"} or dict, optional
         What stands in place of missing numbers of features: the median of their column, or numbers
-        by column, as `columns` of an earlier data set has them. By default they are refused.
+        by column, as `columns` of an earlier data set has them. By default the median, where at
+        most half of a column's numbers are missing; more, and all with "no", are refused.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
         `encoding`.

@@ -117,7 +117,9 @@ COLUMNS = {
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
     "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),
     "keep_label": _option(Word, "pll: labels to keep as written, such as '?' or Cat beside cat."),
-    "fill": _option(Word, "mil, pll: median fills missing numbers of features, else refused."),
+    "fill": _option(
+        Word, "mil, pll: median fills all missing numbers of features; no refuses them."
+    ),
 }
 """Which column plays which part; what is not said is guessed, and the guess is printed."""
 FORM = {

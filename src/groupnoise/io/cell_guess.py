@@ -29,6 +29,8 @@ WHOLE = r"^-?[0-9]+(\.0*)?$"
 """Numbers that may be ids, zeros in front or not; frames make `12.0` of them beside gaps."""
 MAX_LABELS = 20
 MIN_FEATURES = 2
+MIN_MEASURED = 4
+"""Columns of fractions from which on rows with times are measurements and no clicks."""
 MAX_SPELT = 5
 """Different cells that may still be two words."""
 MAX_JOINED = 500
@@ -67,8 +69,9 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
     """
     table = CellTable(head, known)
     bags = table.bags()
-    if bags and table.times and "group" not in known:
-        # An attribute of users is the same in all their clicks, too.
+    measured = [name for name in table.numbers.difference(table.names) if not is_amount(name)]
+    if bags and table.times and "group" not in known and len(measured) < MIN_MEASURED:
+        # An attribute of users is the same in all their clicks, too; but clicks measure nothing.
         doubted = [replace(each, doubt="beside times that is not sure") for each in bags]
         return [*doubted, *table.clicks()]
     return bags or table.candidates() + table.clicks() or table.bags(few=True)
@@ -392,9 +395,6 @@ def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
             are_few = len(first | later) <= max(3, min(100, n_words // 5))
             # Places and decimal commas have parts, too, but each part has its own place.
             if are_few and len(first & later) >= MIN_LISTS * len(first | later):
-                return mark != "," or not all(map(_is_number, first | later))
+                numbers = (word.replace(".", "", 1).isdigit() for word in first | later)
+                return mark != "," or not all(numbers)
     return cells.n_unique() <= MAX_JOINED and bool(joints_of(cells))
-
-
-def _is_number(word: str) -> bool:
-    return word.replace(".", "", 1).isdigit()

@@ -1,21 +1,21 @@
-"""Which columns of a table are features, and what becomes of numbers that are missing in them."""
+"""Which columns of a table are features."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import written_columns
 from groupnoise.io.cells import check_decimal_commas, holds_times, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import BETWEEN, check_no_missing_features
+from groupnoise.io.missing_numbers import Fill, check_no_gaps
 from groupnoise.io.no_features import RowAnswers, is_id_name, say_of_nines, why_no_feature
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
@@ -34,10 +34,6 @@ MAX_NAME = 40
 MARKED = "numbers with a unit or marks between thousands: write the numbers alone"
 _MARKED_NUMBER = r"^\s*\(?[+-]?[€$£]?\s*\d[\d.,']*\s*(%|[€$£]|[a-zA-Zµ°/²³]{1,6})?\)?\s*$"
 _POSITION = re.compile(r"column_(\d+)")
-MAX_GAPS = 5
-"""Columns with missing numbers that a sentence names."""
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
-"""How cells say, in lower case, that a number is not known."""
 
 
 class NoFeaturesError(DataError):
@@ -151,14 +147,18 @@ def _read_filled(table: Table, columns: Sequence[str], fill: Fill | None) -> Flo
             f"{table.origin}: column {columns[0]!r} holds several rows of features in each cell; "
             f"give one row for each, as pandas makes them with frame.explode({columns[0]!r})."
         )
-    try:
-        if fill is not None and not is_of_lists:
-            table = fill.into(table, columns)
+    if is_of_lists:
         return read_features(table, columns)
+    try:
+        rows = read_features(table, columns)
     except DataError:
-        if not is_of_lists:
-            check_no_gaps(table, columns)
-        raise
+        if fill is not None:
+            table = fill.into(table, columns)
+        check_no_gaps(table, columns)
+        rows = read_features(table, columns)
+    if fill is not None:
+        fill.learn(rows, columns)
+    return rows
 
 
 def _empty_categories(table: Table, columns: Collection[str], report: Report) -> None:
@@ -299,99 +299,3 @@ def _joined(named: list[str]) -> str:
     if len(named) > 12:
         named = [*named[:11], f"{len(named) - 11} more columns"]
     return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
-
-
-@dataclass
-class Fill:
-    """What stands in place of numbers that are missing.
-
-    `values`: by column; those of columns that were read are added, so that further files are filled
-    alike. `report`: told how many were filled. `how`: with what.
-    """
-
-    report: Report
-    values: dict[str, float] = field(default_factory=dict)
-    how: str = "with the median of the column"
-
-    def into(self, table: Table, columns: Sequence[str]) -> Table:
-        """Return the table without gaps in these columns; other cells stay for their reader."""
-        filled, n_filled = [], dict[str, int]()
-        for column in columns:
-            cells = table.frame[column]
-            is_gap = _is_gap(cells).to_numpy()
-            text = cells.str.strip_chars() if cells.dtype == pl.String else cells
-            read = text.cast(pl.Float64, strict=False)
-            is_word = read.is_null().to_numpy() & ~is_gap
-            if is_word.any() or (is_gap.all() and column not in self.values):
-                continue  # words among the numbers, or nothing to go by: its reader says it
-            numbers = read.to_numpy().copy()
-            if column not in self.values:
-                self.values[column] = float(np.median(numbers[~is_gap]))
-            if is_gap.any():
-                numbers[is_gap] = self.values[column]
-                filled.append(pl.Series(column, numbers))
-                n_filled[column] = int(is_gap.sum())
-        self._tell(n_filled)
-        return replace(table, frame=table.frame.with_columns(filled))
-
-    def into_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
-        """Fill the gaps of features in place; a column without any number stays as it is."""
-        n_filled = dict.fromkeys(names, 0)
-        for at, name in enumerate(names):
-            column = np.array(rows[:, at])
-            is_gap = np.isnan(column)
-            if name not in self.values and not is_gap.all():
-                self.values[name] = float(np.median(column[~is_gap]))
-            if is_gap.any() and name in self.values:
-                rows[is_gap, at] = self.values[name]
-                n_filled[name] = int(is_gap.sum())
-        self._tell(n_filled)
-
-    def _tell(self, n_filled: Mapping[str, int]) -> None:
-        if found := [name for name, n_cells in n_filled.items() if n_cells]:
-            many = counted(sum(n_filled.values()), "missing numbers")
-            self.report(f"filled {many} in {_named(found)} {self.how}")
-
-
-def fill_of(fill: str | Mapping[str, float] | None, report: Report) -> Fill | None:
-    """Return how missing numbers are filled; None where they are refused.
-
-    `fill`: "median", or numbers by column, as an earlier file had them.
-    """
-    if fill is None or isinstance(fill, Mapping):
-        return None if fill is None else Fill(report, dict(fill), "as when the model was fitted")
-    if fill != "median":
-        raise ParameterError(f"fill (--fill) must be median; got {fill!r}.")
-    return Fill(report)
-
-
-def check_no_gaps(table: Table, columns: Sequence[str]) -> None:
-    """Refuse numbers that are missing, naming all columns together.
-
-    What else is odd in a single one its reader says.
-    """
-    gaps = {column: _is_gap(table.frame[column]) for column in columns}
-    gaps = {column: is_gap for column, is_gap in gaps.items() if is_gap.any()}
-    is_empty = all(table.frame[column].is_null().any() for column in gaps)
-    if not gaps or (len(gaps) == 1 and not is_empty):
-        return
-    rows = np.flatnonzero(np.logical_or.reduce([each.to_numpy() for each in gaps.values()]))
-    others = f", and {counted(len(rows) - 1, 'further rows')}" if len(rows) > 1 else ""
-    raise DataError(
-        f"{table.locate(int(rows[0]))}{others}: numbers are missing in {_named(list(gaps))}; fill "
-        "them with the median of their column (`fill`, --fill median), drop these rows, or name "
-        "other columns with `features` (--features)."
-    )
-
-
-def _is_gap(cells: pl.Series) -> pl.Series:
-    is_gap = cells.is_null()
-    if cells.dtype == pl.String:
-        return is_gap | cells.str.strip_chars().str.to_lowercase().is_in(MISSING).fill_null(True)
-    return is_gap | cells.is_nan().fill_null(True) if cells.dtype.is_float() else is_gap
-
-
-def _named(columns: Sequence[str]) -> str:
-    more = f" and {len(columns) - MAX_GAPS} more" if len(columns) > MAX_GAPS else ""
-    many = "columns" if len(columns) > 1 else "column"
-    return f"the {many} {', '.join(map(repr, columns[:MAX_GAPS]))}{more}"

@@ -15,8 +15,9 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import written_columns
 from groupnoise.io.columns import match_columns
-from groupnoise.io.feature_columns import Fill, NoFeaturesError, features_of_table
+from groupnoise.io.feature_columns import NoFeaturesError, features_of_table
 from groupnoise.io.local_encoders import sentence_encoder
+from groupnoise.io.missing_numbers import Fill
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table

@@ -132,6 +132,18 @@ def test_attributes_of_people_beside_times_are_asked_about(tmp_path):
     assert told(tmp_path, branches(when=when), given={"group": "branch"}).setting == "mil"
 
 
+def test_measurements_beside_times_are_bags_without_a_question(tmp_path):
+    days = [f"2024-03-{1 + n % 28:02d}" for n in range(240)]
+    drawn = np.random.default_rng(3).normal(size=(4, 240)).round(3)
+    acids = {f"acid {n}": values for n, values in enumerate(drawn[:3])}
+    assert told(tmp_path, branches(**acids, day=days)).columns == {
+        "group": "branch",
+        "label": "denied",
+    }
+    with pytest.raises(DataError, match="beside times that is not sure"):
+        told(tmp_path, branches(day=days))
+
+
 def test_a_feature_that_is_called_as_labels_are_is_none_if_rows_of_a_bag_differ(tmp_path):
     y = np.random.default_rng(2).normal(size=240).round(3)
     assert told(tmp_path, branches(y=y)).columns == {"group": "branch", "label": "denied"}

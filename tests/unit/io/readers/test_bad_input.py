@@ -173,6 +173,34 @@ def test_missing_numbers_of_all_columns_are_told_together(tmp_path):
     assert "fill them" in str(refused.value)
 
 
+def test_few_missing_numbers_of_a_column_are_filled_unasked_and_told(tmp_path):
+    rows = [f"{n // 2},{'yes' if n % 4 > 1 else 'no'},{n}.5,{n * n % 7}" for n in range(30)]
+    whole = file_of(tmp_path, "whole.csv", "\n".join(["bag,label,a,b", *rows]))
+    rows[3], rows[8] = "1,yes,,2", "4,no,8.5,NA"
+    gaps = file_of(tmp_path, "gaps.csv", "\n".join(["bag,label,a,b", *rows]))
+    said = []
+    bags = read_bags(gaps, report=said.append)
+    assert bags.columns["fill"] == {"a": 15.5, "b": 2.0}
+    assert bags.bags.objects[3].tolist() == [15.5, 2.0]
+    assert (
+        "filled 2 missing numbers in the columns 'a', 'b' with the median of the column "
+        "(--fill no refuses them)" in said
+    )
+    with pytest.raises(DataError, match=r"line 5, and 1 further row: numbers are missing"):
+        read_bags(gaps, fill="no")
+    # A table without gaps gives its medians to further ones, few rows or not.
+    values = read_bags(whole).columns["fill"]
+    further = file_of(tmp_path, "more.csv", "bag,a,b\n9,,1\n")
+    again = read_bags(
+        further, group="bag", fill=values, feature_names=("a", "b"), labels_needed=False
+    )
+    assert again.bags.objects.tolist() == [[15.0, 1.0]]
+    mostly = [f"{n // 2},{'yes' if n % 4 > 1 else 'no'},,{n % 7}" for n in range(20)]
+    few = file_of(tmp_path, "few.csv", "\n".join(["bag,label,a,b", *mostly, *rows[20:]]))
+    with pytest.raises(DataError, match=r"numbers are missing in the column 'a'; fill them"):
+        read_bags(few)
+
+
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_missing_numbers_are_filled_with_medians_that_further_files_keep(tmp_path, as_frame):
     cells = "bag,label,a,b\n1,yes,1,7.5\n1,yes,,8\n2,no,3,NA\n2,no,8,9\n"
@@ -196,7 +224,7 @@ def test_missing_numbers_are_filled_with_medians_that_further_files_keep(tmp_pat
     )
     assert again.bags.objects.tolist() == [[3, 8]]
     assert said[-1] == f"{filled} as when the model was fitted"
-    with pytest.raises(ParameterError, match=r"fill \(--fill\) must be median; got 'mean'"):
+    with pytest.raises(ParameterError, match=r"fill \(--fill\) must be median or no; got 'mean'"):
         read_bags(source, fill="mean")
 
 
