@@ -22,7 +22,7 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
     SASRecRecommender,
 )
-from groupnoise.clicks.windows import sliding_windows
+from groupnoise.clicks.windows import cut_windows
 from groupnoise.core import hit_at_k
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
 from groupnoise.io.files import write_json
@@ -298,7 +298,7 @@ def test_a_frame_says_what_popularity_answers_and_warns_where_no_item_is_known(h
 
 @every_recommender
 def test_ready_made_windows_can_be_learned_from(model, groups):
-    windows = sliding_windows(groups, size=5).groups
+    windows = cut_windows(groups, size=5, min_size=1).groups
     fitted = clone(model).fit(windows, item_ids=np.arange(N_ITEMS))
     assert fitted.scores(windows).shape == (len(windows), N_ITEMS)
 
@@ -349,7 +349,7 @@ def test_two_worlds_that_never_mix_are_kept_apart(model, histories):
 
 @every_recommender
 def test_targets_are_ranked_through_the_public_protocol(model, groups):
-    windows = sliding_windows(groups, size=5).groups
+    windows = cut_windows(groups, size=5, min_size=1).groups
     fitted = clone(model).fit(groups)
     ranks = rank_targets(fitted, windows, N_ITEMS, "full")
     assert 0 <= hit_at_k(*ranks, k=5) <= 1
@@ -357,7 +357,7 @@ def test_targets_are_ranked_through_the_public_protocol(model, groups):
 
 @neural_recommender
 def test_validation_windows_restore_the_best_epoch(model, groups):
-    windows = sliding_windows(groups, size=5).groups
+    windows = cut_windows(groups, size=5, min_size=1).groups
     records = []
     fitted = clone(model).set_params(patience=1)
     fitted.fit(groups, validation=windows, on_epoch=records.append)

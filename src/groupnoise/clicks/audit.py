@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
 from groupnoise.clicks.history_split import FIRST_DATE, MILLISECONDS
-from groupnoise.clicks.windows import sliding_windows
+from groupnoise.clicks.windows import cut_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -139,16 +139,16 @@ class ClickSource:
         tally = ObjectTally(clicks.n_objects)
         groups: Columns = {}
         if (clicks.sizes > 1).any():
-            windows = sliding_windows(clicks, model.group_size)
+            windows = cut_windows(clicks, size=model.group_size, min_size=1)
             sizes, starts = windows.groups.sizes, windows.groups.offsets[:-1]
-            target = clicks.offsets[windows.histories] + windows.positions
+            target = clicks.offsets[windows.users] + windows.positions
             objects = ragged_rows(target - sizes, sizes)
             selected = model.select(windows.groups)
             found = object_posterior(selected.scores, selected.offsets)
             tally.add(objects, found)
             before = np.add.reduceat(lift.of_pairs(clicks.objects, objects, target, sizes), starts)
             groups = {
-                "source": rows[windows.histories],
+                "source": rows[windows.users],
                 "position": windows.positions,
                 "target": part.objects[target],
                 "size": sizes,

@@ -14,7 +14,7 @@ from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
-from groupnoise.clicks.windows import sliding_windows
+from groupnoise.clicks.windows import cut_windows
 from groupnoise.core.arrays import ProgressCallback, torch_generator
 from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
@@ -273,7 +273,7 @@ class EvidenceLearner:
         """Return initial vectors, found once for all options of the same histories."""
         last = self._starts.get(dim)
         if last is None or last[0] is not histories:
-            windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+            windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
             own = np.random.default_rng(self.seed)
             start = spectral_start(windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=own)
             self._starts[dim] = last = (histories, start)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_of, ragged_rows
 
 Float32Array = NDArray[np.float32]
 MAX_REPEATED = 16
@@ -60,7 +60,8 @@ class Mixture(NamedTuple):
 
     def take(self, rows: IntArray) -> Mixture:
         """Return some of the histories, with the queries that these need."""
-        terms, offsets = _ragged_rows(self.offsets, rows)
+        sizes = np.diff(self.offsets)[rows]
+        terms, offsets = ragged_rows(self.offsets[rows], sizes), offsets_of(sizes)
         distinct, query_of = distinct_of(self.query_of[terms], len(self.queries))
         items = None if self.items is None else self.items[distinct]
         return Mixture(self.queries[distinct], items, query_of, self.log_weight[terms], offsets)
@@ -84,9 +85,7 @@ def recent_clicks(
     if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
         return items[offsets[0] : offsets[-1]], offsets - offsets[0]
     taken = np.minimum(sizes, n_clicks)
-    begins = offsets_of(taken)
-    first = np.repeat(offsets[1:] - taken - begins[:-1], taken)
-    return items[first + np.arange(begins[-1])], begins
+    return items[ragged_rows(offsets[1:] - taken, taken)], offsets_of(taken)
 
 
 def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:
@@ -104,13 +103,6 @@ def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray
     place = np.empty(n_values, dtype=np.int64)
     place[distinct] = np.arange(len(distinct))
     return distinct, place[values]
-
-
-def _ragged_rows(offsets: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    sizes = np.diff(offsets)[rows]
-    begins = offsets_of(sizes)
-    first = np.repeat(offsets[rows] - begins[:-1], sizes)
-    return first + np.arange(begins[-1]), begins
 
 
 def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.catalogue import top_k
 from groupnoise.clicks.ranking_slices import (
     SLICE,
     Exclusions,
@@ -281,34 +282,8 @@ def _rank_rows(
             seen_rows, seen_items = excluded.seen
             part = slice(*np.searchsorted(seen_rows, (rows.start, rows.stop)))
             seen = (seen_rows[part] - rows.start, seen_items[part])
-            lists[rows] = _best_unseen(scores, lists.shape[1], seen)
+            lists[rows] = top_k(scores, lists.shape[1], seen)[0]
     return TargetRanks(better, tied)
-
-
-def _best_unseen(scores: FloatArray, top: int, seen: tuple[IntArray, IntArray]) -> IntArray:
-    """Return the best items of each row less what was seen, of equal scores the lower index."""
-    import torch
-
-    table = np.array(scores)
-    table[seen] = -np.inf
-    width = min(top, table.shape[1])
-    # Torch finds a few of many several times faster than a partition of the row.
-    best, picked = (found.numpy() for found in torch.topk(torch.from_numpy(table), width))
-    is_tied = np.array(
-        [
-            np.count_nonzero(row >= last) > width
-            for row, last in zip(table, best[:, -1], strict=True)
-        ]
-    )
-    by_index = np.take_along_axis(picked, np.lexsort((picked, -best), axis=1), axis=1)
-    # Torch takes any of the items level with the last one: the lowest indices are positive.
-    for row in np.flatnonzero(is_tied):
-        last = best[row, -1]
-        n_above = np.count_nonzero(best[row] > last)
-        by_index[row, n_above:] = np.flatnonzero(table[row] == last)[: width - n_above]
-    found = np.full((len(table), top), -1, dtype=np.int64)
-    found[:, :width] = np.where(np.isneginf(best), -1, by_index)
-    return found
 
 
 def _compare(scores: FloatArray, target_scores: FloatArray) -> tuple[IntArray, IntArray]:

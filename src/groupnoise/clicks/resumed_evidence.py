@@ -40,7 +40,7 @@ from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import clicked_together, spectral_start
-from groupnoise.clicks.windows import sliding_windows
+from groupnoise.clicks.windows import cut_windows
 from groupnoise.core.arrays import (
     FloatArray,
     ProgressCallback,
@@ -151,7 +151,7 @@ def updated(
     n_items, dim = members[0].objects.shape
     start = None
     if is_whole and parameters["init"] == "spectral":
-        windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+        windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
         start = spectral_start(windows, n_items, dim, rate=SPECTRAL_RATE, generator=generator)
     careful = 1.0 if start is not None else CAREFUL_RATE
     share = EPOCHS_SHARE if start is not None else 0.0
@@ -266,7 +266,7 @@ def among_neighbours(
         return vectors
     together = sparse.csr_array((n_items - n_old, n_old))
     if histories.sizes.max() > 1:
-        windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+        windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
         together = clicked_together(windows, n_items, SPECTRAL_RATE)[n_old:, :n_old]
     weight = np.asarray(together.sum(axis=1)).ravel() + NEIGHBOUR_SMOOTHING
 

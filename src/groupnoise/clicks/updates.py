@@ -25,7 +25,7 @@ from groupnoise.clicks.resumed_evidence import (
     updated,
 )
 from groupnoise.clicks.window_training import WindowTraining
-from groupnoise.clicks.windows import large_enough, sliding_windows
+from groupnoise.clicks.windows import cut_windows, large_enough
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
 from groupnoise.core.checks import check_fraction
 from groupnoise.core.device import training_on
@@ -155,8 +155,9 @@ class UpdatableRecommender(WindowTraining):
             self.history_.append(record)
 
     def _update_windows(self, training: Groups, n_known: IntArray) -> None:
-        windows = sliding_windows(training, self._in_use("window_size"), self.min_window)
-        new = np.flatnonzero(windows.positions >= n_known[windows.histories])
+        size = self._in_use("window_size")
+        windows = cut_windows(training, size=size, min_size=self.min_window)
+        new = np.flatnonzero(windows.positions >= n_known[windows.users])
         groups = large_enough(windows.groups.subset(new), self.min_window)
         self._is_updating = True
         try:

@@ -13,7 +13,7 @@ from torch import nn
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.spectral import start_among_neighbours
 from groupnoise.clicks.table_recommender import TableRecommender
-from groupnoise.clicks.windows import large_enough, sliding_windows
+from groupnoise.clicks.windows import cut_windows, large_enough
 from groupnoise.core.candidates import (
     CandidateSource,
     FullCandidates,
@@ -89,7 +89,7 @@ class WindowTraining(TableRecommender):
         """Train all members on windows, or on the windows of whole histories."""
         if training.targets is None:
             size = self._in_use("window_size")
-            training = sliding_windows(training, size, self.min_window).groups
+            training = cut_windows(training, size=size, min_size=self.min_window).groups
         training = large_enough(training, self.min_window)
         self._settle_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()

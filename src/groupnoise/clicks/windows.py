@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,14 +104,12 @@ def find_windows(
     gap: float | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Return for each window its target, as a position among all clicks, and its size."""
+    starts, stops = histories.offsets[:-1], histories.offsets[1:]
     if how == "sliding":
-        starts, stops = _history_bounds(histories)
         targets, behind = _later_clicks(starts, stops, min_size)
     elif how == "leave_one_out":
-        starts, stops = _history_bounds(histories)
         targets, behind = stops - 1, stops - 1 - starts
     else:
-        starts, stops = _history_bounds(histories)
         if how == "session":
             starts, stops = _session_bounds(histories, times, gap)
         targets, behind = _chunk_ends(starts, stops, size)
@@ -126,10 +124,6 @@ def _check_histories(histories: Groups) -> None:
             "histories must hold one whole-number item id per click; got objects of shape "
             f"{histories.objects.shape} and dtype {histories.objects.dtype}."
         )
-
-
-def _history_bounds(histories: Groups) -> tuple[IntArray, IntArray]:
-    return histories.offsets[:-1], histories.offsets[1:]
 
 
 def _session_bounds(
@@ -191,54 +185,6 @@ def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Win
         users=users,
         positions=targets - histories.offsets[users],
     )
-
-
-class SlidingWindows(NamedTuple):
-    """Windows cut from histories.
-
-    `groups`: the objects before each target, oldest first, and the target.
-    `histories`: row of the history each window was cut from; windows come in history order.
-    `positions`: where in its history the target stands, from 0.
-    """
-
-    groups: Groups
-    histories: IntArray
-    positions: IntArray
-
-
-def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> SlidingWindows:
-    """Tie every object of a history to the objects before it, at most `size` of them.
-
-    Result: `(groups, histories, positions)`. `histories`: integer ids in time order, one group per
-    history; targets are not looked at. `min_size`: the fewest; targets with fewer objects before
-    them give no window, so `min_size=size` keeps full windows alone. Raises DataError if no history
-    is long enough to give a window.
-
-    Examples
-    --------
-    >>> windows = sliding_windows(Groups.from_lists([[3, 1, 4], [1]]), size=2)
-    >>> [group.tolist() for group in windows.groups], windows.groups.targets.tolist()
-    ([[3], [3, 1]], [1, 4])
-    """
-    check_count("size", size)
-    check_count("min_size", min_size)
-    if min_size > size:
-        raise ParameterError(f"min_size ({min_size}) must not exceed the window size ({size}).")
-    n_windows = np.maximum(histories.sizes - min_size, 0)
-    if not n_windows.any():
-        raise DataError(
-            f"no history is long enough: a window of at least {min_size} and a next object need "
-            f"{min_size + 1} objects, the longest history has {histories.sizes.max()}."
-        )
-    rows = np.repeat(np.arange(len(histories)), n_windows)
-    first_window = np.cumsum(n_windows) - n_windows
-    positions = np.arange(len(rows)) - first_window[rows] + min_size
-    sizes = np.minimum(positions, size)
-    targets_at = histories.offsets[rows] + positions
-    offsets = offsets_of(sizes)
-    before = histories.objects[ragged_rows(targets_at - sizes, sizes)]
-    groups = Groups(before, offsets, histories.objects[targets_at])
-    return SlidingWindows(groups, rows, positions)
 
 
 def large_enough(groups: Groups, min_size: int) -> Groups:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from groupnoise.clicks.ranking import rank_targets
+from groupnoise.clicks.windows import take_windows
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups, only_objects
 from groupnoise.core.metrics import (
@@ -307,7 +308,7 @@ class ClickTrial:
         if len(rows) > VALIDATION_WINDOWS:
             generator = np.random.default_rng(self.seed)
             rows = np.sort(generator.choice(rows, VALIDATION_WINDOWS, replace=False))
-        return Windows(windows.groups.subset(rows), windows.users[rows], windows.positions[rows])
+        return take_windows(windows, rows)
 
     def validation_value(self, estimator: Any, criterion: str = "validation") -> float:
         """Return NDCG@10 against 100 negatives on validation windows."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupnoise import Groups
-from groupnoise.clicks.windows import large_enough, sliding_windows
+from groupnoise.clicks.windows import cut_windows, large_enough
 from groupnoise.core import arrays as _blocks
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -24,7 +24,8 @@ def test_windows_agree_with_a_plain_loop(sizes, size, min_size):
         for row, history in enumerate(histories)
         for place in range(min_size, len(history))
     ]
-    groups, rows, positions = sliding_windows(histories, size, min_size)
+    windows = cut_windows(histories, size=size, min_size=min_size)
+    groups, rows, positions = windows.groups, windows.users, windows.positions
     got = [
         (rows[i], positions[i], groups[i].tolist(), groups.targets[i]) for i in range(len(groups))
     ]
@@ -32,19 +33,19 @@ def test_windows_agree_with_a_plain_loop(sizes, size, min_size):
 
 
 def test_full_windows_alone_are_kept_when_asked_for():
-    windows = sliding_windows(Groups.from_lists([[1, 2, 3, 4], [5, 6]]), size=3, min_size=3)
+    windows = cut_windows(Groups.from_lists([[1, 2, 3, 4], [5, 6]]), size=3, min_size=3)
     assert [group.tolist() for group in windows.groups] == [[1, 2, 3]]
     assert windows.groups.targets.tolist() == [4]
 
 
 def test_histories_too_short_for_any_window_are_refused():
     with pytest.raises(DataError, match="the longest history has 1"):
-        sliding_windows(Groups.from_lists([[1], [2]]))
+        cut_windows(Groups.from_lists([[1], [2]]), min_size=1)
 
 
 def test_a_least_size_above_the_window_is_refused():
     with pytest.raises(ParameterError, match="must not exceed"):
-        sliding_windows(Groups.from_lists([[1, 2]]), size=2, min_size=3)
+        cut_windows(Groups.from_lists([[1, 2]]), size=2, min_size=3)
 
 
 @pytest.mark.parametrize("block_bytes", [16, 1 << 24])

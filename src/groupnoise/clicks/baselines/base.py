@@ -111,6 +111,7 @@ class BaselineRecommender(Recommender):
             model = cls(**unpack_parameters(manifest["parameters"]))
             model.catalogue_ = Catalogue.from_arrays(arrays)
             model.popularity_ = arrays["popularity"]
+            model._check_popularity()
             model._restore(below("learned.", arrays))
         return model
 
@@ -157,5 +158,4 @@ class PopularityRecommender(BaselineRecommender):
         return {}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        # Popularity itself is restored for every recommender.
-        self._check_popularity()
+        """Take back nothing: popularity itself is restored for every recommender."""

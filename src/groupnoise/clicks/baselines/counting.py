@@ -96,12 +96,15 @@ class CountingRecommender(ItemToItemBaseline):
         return self._after_one_click(items)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        table = self.similarity_
-        return {"values": table.data, "columns": table.indices, "offsets": table.indptr}
+        return table_arrays(self.similarity_)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_popularity()
         self.similarity_ = stored_table(arrays, self.n_items_)
+
+
+def table_arrays(table: sparse.csr_array) -> dict[str, NDArray[Any]]:
+    """Return a sparse table as arrays; see :func:`stored_table`."""
+    return {"values": table.data, "columns": table.indices, "offsets": table.indptr}
 
 
 def stored_table(arrays: Mapping[str, NDArray[Any]], n_items: int) -> sparse.csr_array:

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
-from groupnoise.clicks.baselines.counting import baskets, item_counts, stored_table
+from groupnoise.clicks.baselines.counting import (
+    baskets,
+    item_counts,
+    stored_table,
+    table_arrays,
+)
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.groups import Groups
@@ -101,7 +106,6 @@ class EASERecommender(ItemToItemBaseline):
         return {"weights": self.weights_, "kept": self.kept_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_popularity()
         kept = stored_array(arrays, "kept", types=INTEGERS, shape=(None,))
         self.weights_ = stored_array(arrays, "weights", types=FLOATS, shape=(len(kept), len(kept)))
         check_numbers("weights", self.weights_)
@@ -202,7 +206,6 @@ class ALSRecommender(ItemToItemBaseline):
         return {"vectors": self.vectors_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_popularity()
         self.vectors_ = stored_array(
             arrays, "vectors", types=FLOATS, shape=(self.n_items_, self.dim)
         )
@@ -316,14 +319,9 @@ class BlockEASERecommender(ItemToItemBaseline):
         return np.asarray((clicked @ self.weights_).toarray())
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "values": self.weights_.data,
-            "columns": self.weights_.indices.astype(np.int64),
-            "offsets": self.weights_.indptr.astype(np.int64),
-        }
+        return table_arrays(self.weights_)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_popularity()
         self.weights_ = stored_table(arrays, self.n_items_)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.catalogue import ItemHistories
-from groupnoise.clicks.windows import sliding_windows
+from groupnoise.clicks.windows import cut_windows
 from groupnoise.core.arrays import (
     FloatArray,
     IntArray,
@@ -186,7 +186,6 @@ class NeuralRecommender(ItemToItemBaseline):
         return {name: value.numpy() for name, value in self.network_.state_dict().items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_popularity()
         with torch.random.fork_rng(devices=[]):
             self.network_ = self._build()
         self.network_.load_state_dict({n: torch.from_numpy(a) for n, a in arrays.items()})
@@ -329,10 +328,10 @@ def training_windows(training: Groups, size: int, n_targets: int, fill: int) -> 
     """
     if training.targets is not None:
         return Groups(training.objects, training.offsets, training.targets[:, None])
-    windows = sliding_windows(training, size)
-    first = training.offsets[windows.histories] + windows.positions
+    windows = cut_windows(training, size=size, min_size=1)
+    first = training.offsets[windows.users] + windows.positions
     following = first[:, None] + np.arange(n_targets)
-    inside = following < training.offsets[windows.histories + 1, None]
+    inside = following < training.offsets[windows.users + 1, None]
     last = training.n_objects - 1
     targets = np.where(inside, training.objects[np.minimum(following, last)], fill)
     return Groups(windows.groups.objects, windows.groups.offsets, targets)
