@@ -31,7 +31,7 @@ from epochs import FILE, movielens, zipf_log
 from groupnoise import Groups
 from groupnoise.clicks import evidence_steps, evidence_training
 from groupnoise.clicks.evidence import EvidenceModel
-from groupnoise.clicks.evidence_options import DEEP, ENCODER_DROPOUT, ENCODER_SIZES
+from groupnoise.clicks.evidence_options import DEEP, ENCODER_SIZES
 from groupnoise.clicks.evidence_steps import EvidencePlan
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.core.arrays import torch_generator
@@ -92,13 +92,8 @@ def main() -> None:
     generator = np.random.default_rng(0)
     users = log.subset(np.sort(generator.permutation(len(log))[: arguments.users]))
     n_targets = int(users.n_objects - len(users))
-    encoder = RecurrentEncoder(
-        DIM,
-        *ENCODER_SIZES[DEEP],
-        LENGTH,
-        dropout=ENCODER_DROPOUT,
-        generator=torch_generator(generator),
-    )
+    draws = torch_generator(generator)
+    encoder = RecurrentEncoder(DIM, *ENCODER_SIZES[DEEP], LENGTH, generator=draws)
     vectors = generator.normal(scale=0.05, size=(n_items, DIM)).astype(np.float32)
     bias = np.zeros(n_items, dtype=np.float32)
     model = EvidenceModel(vectors, bias, history_length=LENGTH, shared=True, encoder=encoder)

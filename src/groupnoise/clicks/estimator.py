@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from numpy.typing import NDArray
 
 from groupnoise.clicks.automatic import Decided, decide_evidence
@@ -366,11 +365,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         self._check_popularity()
         self._restore_optimizer(arrays)
         width = fitted["dim"]
-        generator = torch.Generator().manual_seed(0)
         if (features := FeatureMap.from_arrays(arrays, width)) is not None:
             self.feature_map_ = features
         if "rule" in fitted:
             self.rule_ = ScoringRule.from_record(fitted["rule"], arrays)
-            self.model_ = self._build_tables(width)
-        else:
-            self.model_ = self._build_model(generator, width)
+        self.model_ = self._empty_model(width)

@@ -32,7 +32,6 @@ ENCODERS = ("recurrence", "deep recurrence")
 DEEP = "deep recurrence"
 ENCODER_SIZES = {"recurrence": (64, 1), DEEP: (128, 2)}
 """Width of the states and number of layers of each encoder."""
-ENCODER_DROPOUT = 0.4
 DEEP_EPOCHS = 2
 """Passes of a deep recurrence for each pass of the others: it has more to learn, and one table
 alone to fit noise with."""
@@ -170,7 +169,7 @@ class EvidenceLearner:
             key = repr((sorted(own.items()), share, again))
             if key not in self._known:
                 self._known[key], _ = self._member(
-                    histories, own, encoder, again, share, None, on_epoch
+                    histories, own, encoder, again, share, on_epoch=on_epoch
                 )
             members.append(self._known[key])
         return averaged(members)
@@ -190,15 +189,9 @@ class EvidenceLearner:
             more = {} if len(encoders) == 1 else {"member": number + 1}
             moments: Moments | None = None if self.moments is None else {}
             found, epochs = self._member(
-                histories,
-                parameters,
-                encoder,
-                again,
-                1.0,
-                validate,
-                also_saying(on_epoch, **more),
-                moments,
-            )
+                histories, parameters, encoder, again, validate=validate,
+                on_epoch=also_saying(on_epoch, **more), moments=moments,
+            )  # fmt: skip
             if self.moments is not None and moments is not None:
                 self.moments.append(moments)
             members.append(found)
@@ -211,9 +204,10 @@ class EvidenceLearner:
         parameters: Mapping[str, Any],
         encoder: str | None,
         again: int,
-        share: float,
-        validate: Any,
-        on_epoch: ProgressCallback | None,
+        share: float = 1.0,
+        *,
+        validate: Any = None,
+        on_epoch: ProgressCallback | None = None,
         moments: Moments | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
         generator = np.random.default_rng(self.seed + again)
@@ -223,31 +217,14 @@ class EvidenceLearner:
             bias = np.zeros(self.n_items, dtype=np.float32)
         else:
             vectors, bias = self._spectral(histories, dim, generator)
-        full = parameters["candidates"] == "full"
-        plan = EvidencePlan(
-            max_epochs=passes(parameters, encoder, share),
-            batch_size=parameters["batch_size"],
-            learning_rate=parameters["learning_rate"],
-            weight_decay=parameters["weight_decay"],
-            n_negatives=None if full else parameters["n_negatives"],
-        )
+        plan = EvidencePlan.of(parameters, passes(parameters, encoder, share))
         length = int(parameters["window_size"])
         reader = None
         if encoder is not None:
-            reader = RecurrentEncoder(
-                dim,
-                *ENCODER_SIZES[encoder],
-                length,
-                dropout=ENCODER_DROPOUT,
-                generator=torch_generator(generator),
-            )
-        model = EvidenceModel(
-            vectors,
-            bias,
-            history_length=length,
-            shared=_is_shared(parameters, encoder),
-            encoder=reader,
-        )
+            draws = torch_generator(generator)
+            reader = RecurrentEncoder(dim, *ENCODER_SIZES[encoder], length, generator=draws)
+        shared = _is_shared(parameters, encoder)
+        model = EvidenceModel(vectors, bias, history_length=length, shared=shared, encoder=reader)
         saves = None
         if self.saves is not None:
             settings = sorted(parameters.items())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -72,6 +72,19 @@ class EvidencePlan:
         check_dropout(self.dropout)
         if self.n_negatives is not None:
             check_count("n_negatives", self.n_negatives)
+
+    @classmethod
+    def of(
+        cls, parameters: Mapping[str, Any], max_epochs: int, careful: float = 1.0
+    ) -> EvidencePlan:
+        """Return the plan of an option; `careful`: the step size, in units of what it states."""
+        return cls(
+            max_epochs=max_epochs,
+            batch_size=parameters["batch_size"],
+            learning_rate=careful * parameters["learning_rate"],
+            weight_decay=parameters["weight_decay"],
+            n_negatives=None if parameters["candidates"] == "full" else parameters["n_negatives"],
+        )
 
     def defers(self, n_items: int) -> bool:
         """Tell whether a batch looks up so few items that rows are updated when they are read."""

@@ -13,12 +13,11 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import LogLayout, column_types, iter_blocks, read_head
-from groupnoise.clicks.filters import columns_of_only, only_rows, without_kinds
+from groupnoise.clicks.filters import columns_of_only, only_rows, without_kinds, without_repeats
 from groupnoise.clicks.log import ClickRows, click_rows
-from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback
+from groupnoise.core.arrays import IntArray, ProgressCallback
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
 from groupnoise.io.array_files import ArrayEntry, ArrayWriter, write_array
@@ -360,27 +359,12 @@ def _append_histories(
     items = number_cells(clicks["item"], vocabulary)
     users = clicks["user"]
     begins = np.concatenate([[True], (users[1:] != users[:-1]).to_numpy()])
-    begins, kept = _apply_rules(rules, begins, items, clicks)
+    if rules.session_gap is not None:
+        pauses = np.diff(clicks["time"].to_numpy())
+        begins = begins | np.concatenate([[True], pauses > rules.session_gap])
+    kept = without_repeats(rules.repeats, begins, items)
     starts = np.flatnonzero(begins[kept])
     stops = np.append(starts[1:], int(kept.sum()))
     writers["offsets"].append(stops + writers["items"].n_rows)
     writers["items"].append(items[kept])
     writers["user_ids"].append(ids_as_array(users.gather(np.flatnonzero(begins & kept))))
-
-
-def _apply_rules(
-    rules: HistoryRules, begins: BoolArray, items: NDArray[Any], clicks: pl.DataFrame
-) -> tuple[BoolArray, BoolArray]:
-    """Return where histories begin, and which clicks are kept; a first click always is."""
-    if rules.session_gap is not None:
-        pauses = np.diff(clicks["time"].to_numpy())
-        begins = begins | np.concatenate([[True], pauses > rules.session_gap])
-    kept = np.ones(len(items), dtype=np.bool_)
-    if rules.repeats == "merge_adjacent":
-        kept[1:] = begins[1:] | (items[1:] != items[:-1])
-    elif rules.repeats == "keep_first":
-        history = np.cumsum(begins)
-        key = history * (int(items.max()) + 1) + items
-        kept[:] = False
-        kept[np.unique(key, return_index=True)[1]] = True
-    return begins, kept

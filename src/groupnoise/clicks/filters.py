@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_positive, did_you_mean
@@ -138,15 +139,24 @@ def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDa
     check_choice("repeats", rule, REPEAT_RULES)
     if rule == "keep":
         return clicks
-    users, items = clicks.histories.group_of_object, clicks.histories.objects
-    if rule == "merge_adjacent":
-        kept = np.ones(len(items), dtype=np.bool_)
-        kept[1:] = (items[1:] != items[:-1]) | (users[1:] != users[:-1])
-    else:
-        kept = np.zeros(len(items), dtype=np.bool_)
-        kept[np.unique(users * clicks.n_items + items, return_index=True)[1]] = True
+    begins = np.zeros(clicks.histories.n_objects, dtype=np.bool_)
+    begins[clicks.histories.offsets[:-1]] = True
+    kept = without_repeats(rule, begins, clicks.histories.objects)
     merged = keep_clicks(clicks, kept, whole_catalogue=False)
     return replace(merged, notes={**clicks.notes, "repeats_merged": int((~kept).sum())})
+
+
+def without_repeats(rule: str, begins: BoolArray, items: NDArray[Any]) -> BoolArray:
+    """Tell which clicks are kept, of histories that begin where `begins` says; first ones are."""
+    if rule == "keep":
+        return np.ones(len(items), dtype=np.bool_)
+    kept = begins.copy()
+    if rule == "merge_adjacent":
+        kept[1:] |= items[1:] != items[:-1]
+    else:
+        key = np.cumsum(begins) * (int(items.max()) + 1) + items
+        kept[np.unique(key, return_index=True)[1]] = True
+    return kept
 
 
 def keep_clicks(

@@ -22,6 +22,7 @@ GATE_SCALE = 0.3
 """How far the initial weights let a click move the memories, in units of the usual start."""
 ANSWER_STD = 0.02
 """Small: an untrained encoder hardly changes the query that it is added to."""
+DROPOUT = 0.4
 MIN_CHUNK = 4
 """Steps of a chunk below which a loop is as fast."""
 
@@ -32,8 +33,8 @@ class RecurrentEncoder(nn.Module):
     `width`: of the vectors read and answered.
     `length`: how many of the latest clicks are read in answers; training reads the sequence it is
         given.
-    `dropout`: share of activations dropped in training.
     `generator`: decides the initial weights and what is dropped.
+    `dropout`: share of activations dropped in training.
     """
 
     def __init__(
@@ -43,8 +44,8 @@ class RecurrentEncoder(nn.Module):
         n_layers: int,
         length: int,
         *,
-        dropout: float,
         generator: torch.Generator,
+        dropout: float = DROPOUT,
     ) -> None:
         super().__init__()
         self.width, self.hidden, self.length = width, hidden, length

@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, HeldOut, evidence_gains, joined
 from groupnoise.clicks.evidence_options import (
-    ENCODER_DROPOUT,
     SPECTRAL_RATE,
     SPECTRAL_WINDOW,
     EvidenceLearner,
@@ -113,14 +112,8 @@ class ResumedEvidence(EvidenceModel):
 
 
 def _reader(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEncoder:
-    reader = RecurrentEncoder(
-        encoder.width,
-        encoder.hidden,
-        encoder.n_layers,
-        encoder.length,
-        dropout=ENCODER_DROPOUT,
-        generator=torch_generator(generator),
-    )
+    sizes = (encoder.width, encoder.hidden, encoder.n_layers, encoder.length)
+    reader = RecurrentEncoder(*sizes, generator=torch_generator(generator))
     weights = encoder.named_weights().items()
     reader.load_state_dict({name: torch.from_numpy(values.copy()) for name, values in weights})
     return reader
@@ -153,15 +146,10 @@ def updated(
     if is_whole and parameters["init"] == "spectral":
         windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
         start = spectral_start(windows, n_items, dim, rate=SPECTRAL_RATE, generator=generator)
-    careful = 1.0 if start is not None else CAREFUL_RATE
-    share = EPOCHS_SHARE if start is not None else 0.0
-    plan = EvidencePlan(
-        max_epochs=max(1, round(share * parameters["max_epochs"])),
-        batch_size=parameters["batch_size"],
-        learning_rate=careful * parameters["learning_rate"],
-        weight_decay=parameters["weight_decay"],
-        n_negatives=None if parameters["candidates"] == "full" else parameters["n_negatives"],
-    )
+    plan = EvidencePlan.of(parameters, max_epochs=1, careful=CAREFUL_RATE)
+    if start is not None:
+        n_epochs = max(1, round(EPOCHS_SHARE * parameters["max_epochs"]))
+        plan = EvidencePlan.of(parameters, n_epochs)
     learned, records = [], []
     for number, member in enumerate(members):
         anchors = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import MatchingEstimator
 from groupnoise.training.state import Moments, checked_moments
+from groupnoise.training.workers import Workers
 
 EVALUATION_BATCH = 512
 OPTIMIZER = "optimizer."
@@ -63,15 +65,8 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def _hold(self, evidence: Evidence) -> None:
         """Keep evidence as tables and a rule, as every reader of a model expects them."""
-        model = self._build_tables(evidence.objects.shape[1])
-        model.load_state_dict(
-            {
-                "object_encoder.weight": torch.from_numpy(evidence.objects),
-                "target_encoder.weight": torch.from_numpy(evidence.targets),
-                "bias": torch.from_numpy(evidence.bias[:, None]),
-            }
-        )
-        self.model_, self.rule_ = model.eval(), evidence.rule()
+        self.rule_ = evidence.rule()
+        self._hold_vectors(ItemVectors(evidence.objects, evidence.targets, evidence.bias))
 
     def _remembered(self, n_members: int) -> list[Moments]:
         """Return what the optimizer of each member remembers: nothing where none was kept."""
@@ -81,18 +76,34 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         self.optimizer_state_ = kept
         return kept
 
-    def _build_tables(self, width: int) -> MatchingModel:
-        """Return the untrained tables of added evidence."""
+    def _hold_vectors(self, vectors: ItemVectors) -> None:
+        """Keep vectors of all items of a catalogue that may have grown."""
+        model = self._empty_model(vectors.target.shape[1])
+        shared = model.object_encoder is model.target_encoder
+        weights = {
+            "target_encoder.weight": vectors.target,
+            "object_encoder.weight": vectors.target if shared else vectors.query,
+        }
+        if model.bias is not None:
+            weights["bias"] = vectors.bias[:, None]
+        model.load_state_dict({name: torch.from_numpy(rows) for name, rows in weights.items()})
+        self.model_ = model.eval()
+
+    def _empty_model(self, width: int) -> MatchingModel:
+        """Return untrained tables: of added evidence, or as the parameters say."""
         generator = torch.Generator().manual_seed(0)
+        if not hasattr(self, "rule_"):
+            return self._build_model(generator, width)
         return item_model(
-            self.n_items_,
-            width,
-            shared=False,
-            has_bias=True,
-            std=1.0,
-            generator=generator,
+            self.n_items_, width, shared=False, has_bias=True, std=1.0, generator=generator,
             sparse=False,
-        )
+        )  # fmt: skip
+
+    @abstractmethod
+    def _build_model(
+        self, generator: torch.Generator, dim: int, workers: Workers | None = None
+    ) -> MatchingModel:
+        """Return untrained tables as the parameters say."""
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         # The more histories together, the more clicks they share.

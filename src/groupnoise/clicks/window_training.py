@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.spectral import start_among_neighbours
 from groupnoise.clicks.table_recommender import TableRecommender
 from groupnoise.clicks.windows import cut_windows, large_enough
@@ -165,24 +164,6 @@ class WindowTraining(TableRecommender):
         # What is neither a name nor a sequence is left for the check of names to refuse.
         init = self._in_use("init")
         return init if isinstance(init, (list, tuple)) else (init,)
-
-    def _hold_vectors(self, vectors: ItemVectors) -> None:
-        """Keep vectors of all items of a catalogue that may have grown."""
-        weights = {"target_encoder.weight": vectors.target}
-        if self.model_.object_encoder is not self.model_.target_encoder:
-            weights["object_encoder.weight"] = vectors.query
-        else:
-            weights["object_encoder.weight"] = vectors.target
-        if self.model_.bias is not None:
-            weights["bias"] = vectors.bias[:, None]
-        width = vectors.target.shape[1]
-        model = (
-            self._build_tables(width)
-            if hasattr(self, "rule_")
-            else self._build_model(torch.Generator().manual_seed(0), width)
-        )
-        model.load_state_dict({name: torch.from_numpy(rows) for name, rows in weights.items()})
-        self.model_ = model.eval()
 
     def _build_model(
         self, generator: torch.Generator, dim: int, workers: Workers | None = None
