@@ -83,20 +83,7 @@ def write_artifact(
             f"there are {counted(len(item_arrays['ids']), 'ids')} for "
             f"{counted(n_items, 'item vectors')}."
         )
-    if log_normalizer is None and vectors.rule.normalization == "history":
-        # No click is normalized by itself, and all pairs of a large catalogue would take hours.
-        log_normalizer = np.zeros(n_items, dtype=np.float32)
-    if log_normalizer is None:
-        rows = np.ones((n_items, vectors.dimension + 1), dtype=np.float32)
-        rows[:, :-1] = vectors.features(np.arange(n_items))
-        log_normalizer = log_normalizers(rows, vectors.targets)
-    normalizer = np.asarray(log_normalizer, dtype=np.float32)
-    if normalizer.shape != (n_items,):
-        raise DataError(f"log_normalizer must have shape ({n_items},); got {normalizer.shape}.")
-    arrays = {**item_arrays, "target_vectors": vectors.targets, "log_normalizer": normalizer}
-    if vectors.queries is not vectors.targets:
-        arrays["query_vectors"] = vectors.queries
-    arrays.update(vectors.rule.arrays())
+    arrays = {**item_arrays, **vector_arrays(vectors, log_normalizer), **vectors.rule.arrays()}
     if features is not None:
         arrays.update(features.to_arrays())
     manifest: dict[str, Any] = {
@@ -233,6 +220,30 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
     manifest["index"] = description
     write_folder(folder, manifest=manifest, arrays={**arrays, "index": index})
     return description
+
+
+def vector_arrays(
+    vectors: MatchingVectors, log_normalizer: NDArray[Any] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays that hold vectors, and what each click is normalized by.
+
+    Without `log_normalizer` it is found anew, whatever `vectors` say.
+    """
+    n_items = len(vectors.targets)
+    if log_normalizer is None and vectors.rule.normalization == "history":
+        # No click is normalized by itself, and all pairs of a large catalogue would take hours.
+        log_normalizer = np.zeros(n_items)
+    elif log_normalizer is None:
+        rows = np.ones(vectors.targets.shape, dtype=np.float32)
+        rows[:, :-1] = vectors.queries[:, : vectors.dimension]
+        log_normalizer = log_normalizers(rows, vectors.targets)
+    normalizer = np.asarray(log_normalizer, dtype=np.float32)
+    if normalizer.shape != (n_items,):
+        raise DataError(f"log_normalizer must have shape ({n_items},); got {normalizer.shape}.")
+    arrays = {"target_vectors": vectors.targets, "log_normalizer": normalizer}
+    if vectors.queries is not vectors.targets:
+        arrays["query_vectors"] = vectors.queries
+    return arrays
 
 
 @contextmanager

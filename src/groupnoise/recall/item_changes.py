@@ -30,11 +30,12 @@ from groupnoise.recall.artifact import (
     open_artifact,
     sound_artifact,
     stored_vectors,
+    vector_arrays,
 )
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
 from groupnoise.recall.items import ATTRIBUTE_SIGN, ItemTable, pack_items
-from groupnoise.recall.vectors import MatchingVectors, log_normalizers
+from groupnoise.recall.vectors import MatchingVectors
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -74,12 +75,9 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
         vectors = stored_vectors(manifest, arrays)
         rule = _renumbered(vectors.rule, kept, folder)
         manifest["scoring"] = rule.as_record()
-        changed |= _vector_arrays(
-            manifest,
-            vectors.targets[kept],
-            None if "query_vectors" not in arrays else vectors.queries[kept],
-            rule,
-        )
+        targets = vectors.targets[kept]
+        queries = targets if vectors.queries is vectors.targets else vectors.queries[kept]
+        changed |= _vector_arrays(manifest, targets, queries, rule)
         features = FeatureMap.from_arrays(arrays, vectors.dimension)
         if features is not None:
             arrays = {name: arrays[name] for name in arrays if not name.startswith(PREFIX)}
@@ -156,15 +154,11 @@ def add_items(
     if features.standing is not None:
         n_new = int((items.popularity == 0).sum()) + len(ids)
         described.bias[:] += np.float32(features.standing.offset_for(n_new))
-    targets = np.concatenate([described.target, described.bias[:, None]], axis=1)
-    changed |= _vector_arrays(
-        manifest,
-        np.concatenate([vectors.targets, targets]),
-        None
-        if "query_vectors" not in arrays
-        else np.concatenate([vectors.queries, described.query]),
-        vectors.rule,
-    )
+    new = np.concatenate([described.target, described.bias[:, None]], axis=1)
+    queries = targets = np.concatenate([vectors.targets, new])
+    if vectors.queries is not vectors.targets:
+        queries = np.concatenate([vectors.queries, described.query])
+    changed |= _vector_arrays(manifest, targets, queries, vectors.rule)
     return _written(folder, manifest, {**arrays, **changed}, len(items) + len(ids))
 
 
@@ -280,26 +274,16 @@ def _renumbered(rule: ScoringRule, kept: IntArray, folder: Path | str) -> Scorin
 def _vector_arrays(
     manifest: dict[str, Any],
     targets: NDArray[np.float32],
-    queries: NDArray[np.float32] | None,
+    queries: NDArray[np.float32],
     rule: ScoringRule,
 ) -> dict[str, NDArray[Any]]:
     """Return vectors, their normalizers, and an index if the artifact has one."""
-    changed: dict[str, NDArray[Any]] = {"target_vectors": targets}
-    if queries is not None:
-        changed["query_vectors"] = queries
-    normalizer = np.zeros(len(targets), dtype=np.float32)
-    if rule.normalization == "click":  # a history is normalized when it is asked about
-        rows = np.ones(targets.shape, dtype=np.float32)
-        rows[:, :-1] = targets[:, :-1] if queries is None else queries
-        normalizer = log_normalizers(rows, targets)
-    changed["log_normalizer"] = normalizer
+    vectors = MatchingVectors(targets, queries, np.zeros(len(targets), dtype=np.float32), rule)
+    changed = vector_arrays(vectors)
     if "index" in manifest:
         old = manifest["index"]
         spec = IndexSpec(
             kind=old["kind"], at=old["at"], least_recall=min(old["recall"], USUAL_RECALL)
-        )
-        vectors = MatchingVectors(
-            targets, targets if queries is None else queries, normalizer, rule
         )
         changed["index"], manifest["index"] = build_index(vectors, spec)
     return changed

@@ -228,34 +228,36 @@ class ItemTable:
         unknown = next((value for value in values if value not in codes), None)
         if unknown is not None:
             if attribute == CATEGORY:
-                names = {name: code for code, name in enumerate(self.category_names)}
-                raise DataError(self._about_no_category(unknown, names))
+                raise DataError(self._about_no_category(unknown))
             near = did_you_mean(unknown[:40], codes)
             raise DataError(f"no {attribute} is called {unknown[:40]!r}{near}.")
+        return self._with_any([codes[value] for value in values])
+
+    def in_categories(self, names: Iterable[str]) -> IntArray:
+        """Return the positions of every item in any of the named categories, ascending."""
+        if self._category_codes is None:
+            raise DataError("this artifact has no categories, so no category filter can be used.")
+        unknown = [name for name in names if name not in self._code_of]
+        if unknown:
+            raise DataError(self._about_no_category(unknown[0]))
+        return np.flatnonzero(self._with_any([self._code_of[name] for name in names]))
+
+    @cached_property
+    def _code_of(self) -> dict[str, int]:
+        return {name: code for code, name in enumerate(self.category_names)}
+
+    def _with_any(self, codes: Sequence[int]) -> BoolArray:
+        """Return which items have any of some categories, shape (n_items,)."""
         assert self._category_codes is not None
         assert self._category_offsets is not None
-        positions = np.flatnonzero(
-            np.isin(self._category_codes, [codes[value] for value in values])
-        )
+        positions = np.flatnonzero(np.isin(self._category_codes, codes))
         has = np.zeros(len(self), dtype=bool)
         has[np.searchsorted(self._category_offsets, positions, side="right") - 1] = True
         return has
 
-    def in_categories(self, names: Iterable[str]) -> IntArray:
-        """Return the positions of every item in any of the named categories, ascending."""
-        if self._category_codes is None or self._category_offsets is None:
-            raise DataError("this artifact has no categories, so no category filter can be used.")
-        codes = {name: code for code, name in enumerate(self.category_names)}
-        unknown = [name for name in names if name not in codes]
-        if unknown:
-            raise DataError(self._about_no_category(unknown[0], codes))
-        requested = np.isin(self._category_codes, [codes[name] for name in names])
-        positions = np.flatnonzero(requested)
-        rows = np.searchsorted(self._category_offsets, positions, side="right") - 1
-        return np.unique(rows).astype(np.int64)
-
-    def _about_no_category(self, name: str, codes: Mapping[str, int]) -> str:
+    def _about_no_category(self, name: str) -> str:
         """Say that there is no such category, or that it is several, as answers join them."""
+        codes = self._code_of
         parts = [part.strip() for part in name.split(CATEGORY_SEPARATOR)]
         if len(parts) > 1 and all(part in codes for part in parts):
             wanted: dict[str, Any] = {}

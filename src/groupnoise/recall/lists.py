@@ -139,12 +139,9 @@ class NamedLists:
         with atomic_path(self._folder / f"{name}.txt") as temporary:
             temporary.write_text("".join(f"{one}\n" for one in replacement.ids), encoding="utf-8")
 
-    def delete(self, name: str) -> bool:
-        """Forget a list; return whether there was one."""
+    def delete(self, name: str) -> None:
+        """Forget a list, if there is one."""
         check_name(name)
-        had = self._lists.pop(name, None) is not None
+        self._lists.pop(name, None)
         if self._folder is not None:
-            path = self._folder / f"{name}.txt"
-            had = path.exists()
-            path.unlink(missing_ok=True)
-        return had
+            (self._folder / f"{name}.txt").unlink(missing_ok=True)

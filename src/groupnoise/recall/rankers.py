@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,34 +39,6 @@ class Explanation:
     shares: FloatArray
     weights: FloatArray | None
     is_judged: bool = True
-
-
-class Ranker(Protocol):
-    """Ranks items for non-empty histories of item positions."""
-
-    def rank(
-        self,
-        histories: Sequence[IntArray],
-        n: int,
-        *,
-        scope: str | None = None,
-        eligible: Eligible | None = None,
-    ) -> Ranking:
-        """Return the `n` best eligible items per history; the scope is the model's own if None."""
-
-    def explain(
-        self, history: IntArray, positions: IntArray, *, scope: str | None = None
-    ) -> Explanation:
-        """Return which clicks of one history speak for the items at `positions`."""
-
-    def likeness(self, positions: IntArray) -> FloatArray:
-        """Return how alike each two items are, shape (n, n)."""
-
-    def interests(self, history: IntArray, n: int) -> IntArray:
-        """Return the clicks that stand for up to `n` interests of a history."""
-
-    def clicks_used(self, scope: str | None = None) -> str:
-        """Return what an answer is made from, in words."""
 
 
 class VectorRanker:
@@ -236,6 +208,10 @@ class NeighbourRanker:
             raise ModelFileError("the artifact names neighbours it has no item for.")
         sums = np.bincount(where, weights=scores, minlength=len(found)).astype(np.float64)
         return found.astype(np.int64), sums
+
+
+Ranker = VectorRanker | NeighbourRanker
+"""Ranks items for non-empty histories of item positions; the scope is the model's own if None."""
 
 
 def _last_of_each(history: IntArray) -> IntArray:

@@ -139,8 +139,6 @@ def _taken(
 
 
 def _answer(batch: list[_Waiting]) -> list[Recalled]:
-    if len(batch) == 1:
-        return [batch[0].model.recall(batch[0].histories, batch[0].options)]
     if not batch:
         return []
     together = [history for one in batch for history in one.histories]

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,22 +205,12 @@ class RecallService:
                 return await self.queue.together(work), model.version
         request = checked_request(values, self.limits)
         model = self.model_for(request.user, request.model)
-        options = RecallOptions(
-            top=request.top,
-            scope=request.scope,
-            exclude_seen=request.exclude_seen,
-            allow=tuple(request.allow),
-            deny=tuple(request.deny),
-            categories=tuple(request.categories),
-            per_category=request.per_category,
-            filter=request.filter,
-            allow_lists=tuple(map(self.named_list, request.allow_lists)),
-            deny_lists=tuple(map(self.named_list, request.deny_lists)),
-            max_per=request.max_per,
-            diversity=request.diversity,
-            min_score=request.min_score,
-            interests=request.interests,
-        )
+        asked = {each.name: getattr(request, each.name) for each in fields(RecallOptions)}
+        for name in ("allow", "deny", "categories"):
+            asked[name] = tuple(asked[name])
+        for name in ("allow_lists", "deny_lists"):
+            asked[name] = tuple(map(self.named_list, asked[name]))
+        options = RecallOptions(**asked)
         recalled = await self.queue.recall(model, request.histories, options)
         self.metrics.observe_recall(
             model.version,
@@ -231,16 +221,15 @@ class RecallService:
         drift = self._drift.get(model.version)
         if drift is not None:  # a reload may have come in between
             drift.observe(request.histories, options, recalled)
-        is_large = request.explain or recalled.positions.size > LARGE_ANSWER
-        if is_large:
+        given_up = threading.Event()
+        answer = partial(_recall_json, model, request, recalled, given_up)
+        if not request.explain and recalled.positions.size <= LARGE_ANSWER:
+            return answer(), model.version
+        try:
             # Long work on the event loop would hold up everyone else's request.
-            given_up = threading.Event()
-            try:
-                answer = await asyncio.to_thread(_recall_json, model, request, recalled, given_up)
-                return answer, model.version
-            finally:
-                given_up.set()  # a thread cannot be cancelled, only told that nobody waits
-        return _recall_json(model, request, recalled), model.version
+            return await asyncio.to_thread(answer), model.version
+        finally:
+            given_up.set()  # a thread cannot be cancelled, only told that nobody waits
 
     def _recall_plain(self, model: RecallModel, request: PlainRequest) -> bytes:
         """Answer what is asked most, here and now: it takes less than to hand it on."""
@@ -384,13 +373,13 @@ def _recall_json(
     model: RecallModel,
     request: RecallRequest,
     recalled: Recalled,
-    given_up: threading.Event | None = None,
+    given_up: threading.Event,
 ) -> bytes:
     if not request.explain:
         return plain_answer(model, request.model, recalled)
     results = []
     for number, history in enumerate(request.histories):
-        if given_up is not None and given_up.is_set():
+        if given_up.is_set():
             return b""
         positions, _ = recalled.row(number)
         reasons = model.explain(history, positions, scope=request.scope)
