@@ -138,7 +138,7 @@ def read_bag_folder(
     if isinstance(given, (str, Path)):  # a table in the folder is found again
         columns["labels"] = str(given)
     if gaps is not None:
-        columns["fill"] = gaps.values
+        columns["fill"] = gaps.learned
     return BagDataset(
         name=name or path.stem,
         bags=groups_of_rows(content.features, content.offsets),

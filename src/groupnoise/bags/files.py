@@ -34,7 +34,7 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.missing_numbers import Fill, fill_of
+from groupnoise.io.missing_numbers import Fill, Learned, fill_of
 from groupnoise.io.no_features import RowAnswers, about_shortened_ids
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -57,7 +57,7 @@ def read_bags(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     categories: Mapping[str, Sequence[str]] | None = None,
-    fill: str | Mapping[str, float] | None = None,
+    fill: str | Learned | None = None,
     known: KnownLabels | None = None,
     **table_options: Any,
 ) -> BagDataset:
@@ -110,8 +110,9 @@ def read_bags(
         said, or warned, where cells hold others or none.
     fill : {"median", "no"} or dict, optional
         What stands in place of missing numbers of features: the median of their column, or numbers
-        by column, as `columns` of an earlier data set has them. By default the median, where at
-        most half of a column's numbers are missing; more, and all with "no", are refused.
+        by column, as `columns` of an earlier data set has them (then columns far outside of their
+        range are told of). By default the median, where at most half of a column's numbers are
+        missing; more, and all with "no", are refused.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
         `encoding`.
@@ -268,7 +269,7 @@ def _bags_from_table(
         columns={"group": group_column, "label": label_columns, "truth": truth_column}
         | ({} if patient_column is None else {"patient": patient_column})
         | ({"categories": learned} if learned else {})
-        | ({"fill": gaps.values} if gaps is not None else {}),
+        | ({"fill": gaps.learned} if gaps is not None else {}),
     )
 
 

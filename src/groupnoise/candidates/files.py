@@ -34,7 +34,7 @@ from groupnoise.io.label_spellings import (
     split_names,
 )
 from groupnoise.io.memberships import read_memberships, read_truth, read_weights
-from groupnoise.io.missing_numbers import Fill, fill_of
+from groupnoise.io.missing_numbers import Fill, Learned, fill_of
 from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -56,7 +56,7 @@ def read_candidates(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     categories: Mapping[str, Sequence[str]] | None = None,
-    fill: str | Mapping[str, float] | None = None,
+    fill: str | Learned | None = None,
     **table_options: Any,
 ) -> PartialLabelDataset:
     """Read instances with candidate labels, one row each.
@@ -97,8 +97,9 @@ def read_candidates(
         said, or warned, where cells hold others or none.
     fill : {"median", "no"} or dict, optional
         What stands in place of missing numbers of features: the median of their column, or numbers
-        by column, as `columns` of an earlier data set has them. By default the median, where at
-        most half of a column's numbers are missing; more, and all with "no", are refused.
+        by column, as `columns` of an earlier data set has them (then columns far outside of their
+        range are told of). By default the median, where at most half of a column's numbers are
+        missing; more, and all with "no", are refused.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`, `decimal`, `sheet`,
         `encoding`.
@@ -183,7 +184,7 @@ def _candidates_from_table(
         source_rows=np.arange(len(table)),
         columns={"candidates": candidate_columns, "truth": truth_column}
         | ({"categories": learned} if learned else {})
-        | ({"fill": gaps.values} if gaps is not None else {}),
+        | ({"fill": gaps.learned} if gaps is not None else {}),
     )
 
 

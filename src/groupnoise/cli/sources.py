@@ -245,6 +245,7 @@ def read_file(
     from groupnoise.clicks.oddities import ABOUT_CLICKS
     from groupnoise.core.misspelt_labels import TYPING_ERROR
     from groupnoise.io.columns import read_as_remembered
+    from groupnoise.io.missing_numbers import OTHER_UNITS
 
     check_columns(setting, options)
     guesses: list[str] = []
@@ -254,7 +255,8 @@ def read_file(
     if remembered:  # who fitted the model has been told, and read the log so
         guesses = [each for each in guesses if not any(words in each for words in ABOUT_CLICKS)]
     # What a user may have to correct, or to say otherwise, stands on a line of its own.
-    advised = [each for each in guesses if TYPING_ERROR in each or " --" in each]
+    signs = (TYPING_ERROR, OTHER_UNITS, " --")
+    advised = [each for each in guesses if any(sign in each for sign in signs)]
     guessed = [sentence for sentence in guesses if sentence not in advised]
     for line in ("; ".join(guessed), *advised):
         if line:

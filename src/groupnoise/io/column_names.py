@@ -110,7 +110,8 @@ HOW_OFTEN = frozenset({
 click all the same."""
 _AMOUNT = re.compile(
     r"(^|_)(qty|price|amount|total|sum|cost|value|revenue|discount|duration|seconds|minutes|hours"
-    r"|percent|preis|betrag|summe|umsatz|dauer|sekunden|minuten|precio|importe|prix|montant|prezzo"
+    r"|days|nights|weeks|months|pages|size|length|distance|km|kg|tage|wochen|monate|seiten"
+    r"|dias|jours|giorni|percent|preis|betrag|summe|umsatz|dauer|sekunden|minuten|precio|importe|prix|montant|prezzo"
     r"|importo)(_|$)"
 )
 """What columns are called that measure something, so that they name nothing."""

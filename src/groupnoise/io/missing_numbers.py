@@ -1,9 +1,10 @@
-"""What becomes of numbers that are missing in the features of a table."""
+"""What a model knows of the numbers of a table: what fills missing ones, and their range."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,8 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
+Learned: TypeAlias = Mapping[str, float | Sequence[float]]
+"""By column the number that fills gaps, or the median, the least and the greatest number."""
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
 """How cells say, in lower case, that a number is not known."""
 MAX_NAMED = 5
@@ -22,6 +25,10 @@ MAX_GAPS = 0.5
 """Share of a column's rows that may lack a number to be filled without being asked."""
 MIN_ROWS = 20
 """Rows from which on a median says what is usual."""
+OTHER_UNITS = "see that both have the same units"
+MIN_OUTSIDE = 0.9
+MIN_TOLD = 5
+"""Share, and number, of rows far outside of the range of a training that speak of other units."""
 
 
 @dataclass
@@ -29,9 +36,10 @@ class Fill:
     """What stands in place of numbers that are missing.
 
     `values`: by column; those of columns that were read are added, so that further files are filled
-    alike. `report`: told how many were filled. `how`: with what. `most`, `min_rows`: columns that
-    lack more than this share of their numbers, or have fewer rows, are left for their reader to
-    refuse, unless their value is known.
+    alike. `ranges`: the least and the greatest number of columns, alike. `report`: told how many
+    were filled. `how`: with what. `most`, `min_rows`: columns that lack more than this share of
+    their numbers, or have fewer rows, are left for their reader to refuse, unless their value is
+    known.
     """
 
     report: Report
@@ -39,12 +47,34 @@ class Fill:
     how: str = "with the median of the column"
     most: float = 1.0
     min_rows: int = 0
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def learned(self) -> dict[str, list[float]]:
+        """Median, least and greatest number of each column, as a model keeps them."""
+        return {name: [value, *self.ranges.get(name, ())] for name, value in self.values.items()}
 
     def learn(self, rows: FloatArray, columns: Sequence[str]) -> None:
-        """Remember the medians of columns that were read whole."""
-        if len(rows) >= self.min_rows and not set(columns) <= set(self.values):
+        """Remember columns that have been read and filled, or say which lie outside of theirs."""
+        if self.ranges:
+            self._check_ranges(rows, columns)
+        elif len(rows) >= max(1, self.min_rows):
             medians = np.median(rows, axis=0).tolist()
             self.values = dict(zip(columns, medians, strict=True)) | self.values
+            low, high = rows.min(axis=0).tolist(), rows.max(axis=0).tolist()
+            self.ranges = dict(zip(columns, zip(low, high, strict=True), strict=True))
+
+    def _check_ranges(self, rows: FloatArray, columns: Sequence[str]) -> None:
+        for column, numbers in zip(columns, rows.T, strict=True):
+            low, high = self.ranges.get(column, (-np.inf, np.inf))
+            width = high - low if np.isfinite(low) else 0.0
+            n_outside = int(((numbers < low - width) | (numbers > high + width)).sum())
+            if n_outside >= max(MIN_TOLD, MIN_OUTSIDE * len(numbers)):
+                here = f"{numbers.min():.4g} to {numbers.max():.4g}"
+                self.report(
+                    f"column {column!r} goes from {here}, and went from {low:.4g} to {high:.4g} "
+                    f"where the model learned: {OTHER_UNITS}"
+                )
 
     def into(self, table: Table, columns: Sequence[str]) -> Table:
         """Return the table without gaps in these columns; other cells stay for their reader."""
@@ -87,14 +117,25 @@ class Fill:
             self.report(f"filled {many} in {_named(found)} {self.how}")
 
 
-def fill_of(fill: str | Mapping[str, float] | None, report: Report) -> Fill | None:
+def fill_of(fill: str | Learned | None, report: Report) -> Fill | None:
     """Return how missing numbers of a table are filled; None where they are refused.
 
-    `fill`: "median", "no", or numbers by column, as an earlier file had them; None fills columns
-    of which most numbers are there.
+    `fill`: "median", "no", or what an earlier file had; None fills columns of which most numbers
+    are there.
     """
     if isinstance(fill, Mapping):
-        return Fill(report, dict(fill), "as when the model was fitted", MAX_GAPS, MIN_ROWS)
+        known = {
+            name: [float(each)] if isinstance(each, (int, float)) else list(each)
+            for name, each in fill.items()
+        }
+        return Fill(
+            report,
+            {name: median for name, (median, *_) in known.items()},
+            "as when the model was fitted",
+            MAX_GAPS,
+            MIN_ROWS,
+            {name: (each[1], each[2]) for name, each in known.items() if len(each) > 1},
+        )
     if fill is None:
         how = "with the median of the column (--fill no refuses them)"
         return Fill(report, how=how, most=MAX_GAPS, min_rows=MIN_ROWS)

@@ -192,6 +192,7 @@ def test_ids_with_zeros_in_front_are_ids_and_amounts_are_none(tmp_path):
         "moment": [f"2024-01-{1 + row % 28:02d} 10:00" for row in range(300)],
         "quantity": generator.integers(1, 50, size=300),
         "price": generator.integers(1, 90, size=300),
+        "Days": generator.integers(1, 30, size=300),
     }
     guess = told(tmp_path, rows)
     assert guess.columns == {"user": "firm", "item": "part", "time": "moment"}

@@ -180,7 +180,7 @@ def test_few_missing_numbers_of_a_column_are_filled_unasked_and_told(tmp_path):
     gaps = file_of(tmp_path, "gaps.csv", "\n".join(["bag,label,a,b", *rows]))
     said = []
     bags = read_bags(gaps, report=said.append)
-    assert bags.columns["fill"] == {"a": 15.5, "b": 2.0}
+    assert bags.columns["fill"] == {"a": [15.5, 0.5, 29.5], "b": [2.0, 0.0, 4.0]}
     assert bags.bags.objects[3].tolist() == [15.5, 2.0]
     assert (
         "filled 2 missing numbers in the columns 'a', 'b' with the median of the column "
@@ -201,6 +201,24 @@ def test_few_missing_numbers_of_a_column_are_filled_unasked_and_told(tmp_path):
         read_bags(few)
 
 
+def test_columns_far_outside_of_those_of_the_training_are_told_of(tmp_path):
+    rows = [f"{n // 2},{'yes' if n % 4 > 1 else 'no'},{150 + n}.5,{n * n % 7}" for n in range(30)]
+    values = read_bags(file_of(tmp_path, "cm.csv", "\n".join(["bag,label,a,b", *rows])))
+    metres = "\n".join(["bag,a,b", *(f"{n},1.{n}5,{n % 3}" for n in range(6))])
+    said = []
+    options = {"group": "bag", "feature_names": ("a", "b"), "labels_needed": False}
+    options = {**options, "fill": values.columns["fill"], "report": said.append}
+    read_bags(file_of(tmp_path, "m.csv", metres), **options)
+    assert said[-1] == (
+        "column 'a' goes from 1.05 to 1.55, and went from 150.5 to 179.5 where the model learned: "
+        "see that both have the same units"
+    )
+    said.clear()
+    alike = "\n".join(["bag,a,b", *(f"{n},14{n},{n % 3}" for n in range(6))])
+    read_bags(file_of(tmp_path, "alike.csv", alike), **options)
+    assert not any("units" in sentence for sentence in said)
+
+
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_missing_numbers_are_filled_with_medians_that_further_files_keep(tmp_path, as_frame):
     cells = "bag,label,a,b\n1,yes,1,7.5\n1,yes,,8\n2,no,3,NA\n2,no,8,9\n"
@@ -213,7 +231,7 @@ def test_missing_numbers_are_filled_with_medians_that_further_files_keep(tmp_pat
     assert bags.bags.objects.tolist() == [[1, 7.5], [3, 8], [3, 8], [8, 9]]
     filled = "filled 2 missing numbers in the columns 'a', 'b'"
     assert f"{filled} with the median of the column" in said
-    assert bags.columns["fill"] == {"a": 3.0, "b": 8.0}
+    assert bags.columns["fill"] == {"a": [3.0, 1.0, 8.0], "b": [8.0, 7.5, 9.0]}
     further = file_of(tmp_path, "more.csv", "bag,a,b\n9,,?\n")
     known = {**bags.columns, "feature_names": bags.feature_names, "labels_needed": False}
     again = read_bags(
