@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim.adam import adam
 
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_steps import (
@@ -23,7 +22,7 @@ from groupnoise.clicks.evidence_steps import (
     even_parts,
     read_sets,
 )
-from groupnoise.training.optimizer import BETAS, EPSILON, LightOptimizer
+from groupnoise.training.optimizer import BETAS, EPSILON, LightOptimizer, move_by_adam
 
 MAX_TAIL = 256
 """Missed steps after which moments move a row no further."""
@@ -222,22 +221,9 @@ class DeferredAdam(LightOptimizer):
         for read in self._reads:
             state = self.state[read.table]
             rows = read.rows.detach()
-            adam(
-                [rows],
-                [read.rows.grad],  # type: ignore[list-item]
-                [read.first],
-                [read.second],
-                [],
-                [state["step"]],
-                fused=True,
-                amsgrad=False,
-                beta1=self._betas[0],
-                beta2=self._betas[1],
-                lr=rate,
-                weight_decay=0.0,
-                eps=EPSILON,
-                maximize=False,
-            )
+            assert read.rows.grad is not None
+            moments = (read.first, read.second)
+            move_by_adam(rows, read.rows.grad, moments, state["step"], rate, self._betas)
             rows.lerp_(read.anchor, decay)
             self._keep(read, rows, self._n_steps + 1)
             n_taken = float(state["step"])
@@ -289,11 +275,3 @@ class DeferredAdam(LightOptimizer):
         state["exp_avg"].index_copy_(0, read.ids, read.first)
         state["exp_avg_sq"].index_copy_(0, read.ids, read.second)
         self._last[id(read.table)].index_fill_(0, read.ids, n_steps)
-
-    def _state_of(self, table: Tensor) -> dict[str, Tensor]:
-        state: dict[str, Tensor] = self.state[table]
-        if not state:
-            state["step"] = torch.zeros((), device=table.device)
-            state["exp_avg"] = torch.zeros_like(table)
-            state["exp_avg_sq"] = torch.zeros_like(table)
-        return state

@@ -32,7 +32,13 @@ from groupnoise.core.threads import MIN_PARALLEL_WORK, thread_pool
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.optimizer import Adam
 from groupnoise.training.saver import TrainingSaves
-from groupnoise.training.state import Moments, moments_of, restore_moments
+from groupnoise.training.state import (
+    MOMENTS,
+    Moments,
+    moments_of,
+    numbered_parameters,
+    restore_moments,
+)
 
 ENCODER_RATE = 0.4
 """Step size of an encoder in units of that of the vectors."""
@@ -307,8 +313,9 @@ class EvidenceProgress:
         """Return everything as what JSON holds and as arrays."""
         arrays = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         arrays |= {f"kept.{name}": value for name, value in self.kept.items()}
-        for name, parameter, optimizer in self._parameters():
-            arrays |= {f"{name}.{key}": value for key, value in optimizer.state[parameter].items()}
+        for name, parameter, optimizer in numbered_parameters(self.optimizers):
+            state = optimizer.state[parameter]
+            arrays |= {f"{MOMENTS}{name}.{key}": value for key, value in state.items()}
         for number, draw in enumerate(self.draws):
             arrays[f"draw.{number}"] = draw.get_state()
         content = {
@@ -323,8 +330,8 @@ class EvidenceProgress:
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
         self.model.load_state_dict(below("model.", tensors))
         self.kept = below("kept.", tensors)
-        for name, parameter, optimizer in self._parameters():
-            state = below(f"{name}.", tensors)
+        for name, parameter, optimizer in numbered_parameters(self.optimizers):
+            state = below(f"{MOMENTS}{name}.", tensors)
             optimizer.state[parameter] = {
                 key: value.to(parameter.device) for key, value in state.items()
             }
@@ -333,12 +340,3 @@ class EvidenceProgress:
         self.generator.bit_generator.state = content["generator"]
         self.records = list(content["records"])
         self.best = -np.inf if content["best"] is None else float(content["best"])
-
-    def _parameters(self) -> list[tuple[str, Tensor, Optimizer]]:
-        return [
-            (f"optimizer.{number}.{place}", parameter, optimizer)
-            for number, optimizer in enumerate(self.optimizers)
-            for place, parameter in enumerate(
-                each for group in optimizer.param_groups for each in group["params"]
-            )
-        ]

@@ -44,6 +44,35 @@ class LightOptimizer(Optimizer):
         """Keep torch from wrapping `step` in hooks and a profile, a tenth of a small step."""
         cls.step.hooked = True  # type: ignore[attr-defined]
 
+    def _state_of(self, parameter: Tensor) -> dict[str, Any]:
+        """Return what is remembered of a parameter: nothing yet, at first."""
+        state: dict[str, Any] = self.state[parameter]
+        if not state:
+            kernel = parameter.device.type in FUSED_DEVICES
+            state["step"] = torch.zeros((), device=parameter.device if kernel else "cpu")
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        return state
+
+
+def move_by_adam(
+    rows: Tensor,
+    gradient: Tensor,
+    moments: tuple[Tensor, Tensor],
+    step: Tensor,
+    rate: float,
+    betas: tuple[float, float],
+) -> None:
+    """Move rows, their moments and the count of steps, in place.
+
+    Torch's fused kernel reads them once, where one operation after the other would six times.
+    """
+    first, second = moments
+    adam(
+        [rows], [gradient], [first], [second], [], [step], fused=True, amsgrad=False,
+        beta1=betas[0], beta2=betas[1], lr=rate, weight_decay=0.0, eps=EPSILON, maximize=False,
+    )  # fmt: skip
+
 
 class Adam(LightOptimizer):
     """Adam in torch's fused kernel, one call for all parameters.
@@ -98,15 +127,6 @@ class Adam(LightOptimizer):
                 eps=group["eps"],
                 maximize=False,
             )
-
-    def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
-        state: dict[str, Tensor] = self.state[parameter]
-        if not state:
-            kernel = parameter.device.type in FUSED_DEVICES
-            state["step"] = torch.zeros((), device=parameter.device if kernel else "cpu")
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        return state
 
 
 class RowAdam(LightOptimizer):
@@ -183,24 +203,9 @@ class RowAdam(LightOptimizer):
             missed = state["decay"] - state["decay_seen"].index_select(0, rows)
             current *= torch.exp(-missed).to(table.dtype).unsqueeze(-1)
             state["decay_seen"].index_fill_(0, rows, state["decay"])
-        # On the rows taken out, lazy Adam is Adam: torch's fused kernel reads them once, where
-        # one operation after the other would read them six times.
-        adam(
-            [current],
-            [gradient],
-            [first],
-            [second],
-            [],
-            [torch.tensor(float(state["step"]), device=table.device)],
-            fused=True,
-            amsgrad=False,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=0.0,
-            eps=group["eps"],
-            maximize=False,
-        )
+        # On the rows taken out, lazy Adam is Adam.
+        step = torch.tensor(float(state["step"]), device=table.device)
+        move_by_adam(current, gradient, (first, second), step, group["lr"], group["betas"])
         state["step"] += 1
         for whole, changed in (
             (table, current),

@@ -9,8 +9,7 @@ with the same values up to rounding.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -265,16 +264,33 @@ def find_quick_step(
         if tables is None:
             return None
         tables.kernels = kernels_for(n_steps)  # compiled only where they are used
-        return TableStep(tables, optimizer)
+
+        def move_rows(upstream: Tensor) -> None:
+            for found in tables.gradients(upstream):
+                optimizer.move_rows(found, tables.kernels)
+
+        return QuickStep(tables, move_rows)
     labels = LabelObjective.of(model, pair, objective)
-    return None if labels is None else LabelStep(labels, optimizer)
+    if labels is None:
+        return None
+
+    def move(upstream: Tensor) -> None:
+        labels.find_gradients(upstream)
+        optimizer.step()
+
+    return QuickStep(labels, move)
 
 
-class QuickStep(ABC):
-    """A step in two halves: the loss of a batch, and the way down."""
+class QuickStep:
+    """A step in two halves: the loss of a batch, and the way down.
 
-    def __init__(self, objective: TableObjective | LabelObjective) -> None:
-        self._asked = objective
+    `move`: moves parameters, given what each loss counts.
+    """
+
+    def __init__(
+        self, objective: TableObjective | LabelObjective, move: Callable[[Tensor], None]
+    ) -> None:
+        self._objective, self._move = objective, move
         self._upstream: Tensor | None = None
 
     def loss(
@@ -286,9 +302,9 @@ class QuickStep(ABC):
         progress: float = 1.0,
     ) -> float | None:
         """Return the mean loss of a batch, None where it is too large to be taken at once."""
-        if not self._asked.takes(batch):
+        if not self._objective.takes(batch):
             return None
-        losses = self._asked.losses(batch, generator, progress)
+        losses = self._objective.losses(batch, generator, progress)
         upstream = torch.ones_like(losses) if weights is None else weights.to(losses)
         self._upstream = upstream / len(losses)
         return float(losses @ self._upstream)
@@ -298,31 +314,3 @@ class QuickStep(ABC):
         assert self._upstream is not None
         upstream, self._upstream = self._upstream, None
         self._move(upstream)
-
-    @abstractmethod
-    def _move(self, upstream: Tensor) -> None:
-        """Move parameters, given what each loss counts."""
-
-
-class TableStep(QuickStep):
-    """Steps of a recommender of windows: only the rows that were looked up are moved."""
-
-    def __init__(self, objective: TableObjective, optimizer: RowAdam) -> None:
-        super().__init__(objective)
-        self._objective, self._optimizer = objective, optimizer
-
-    def _move(self, upstream: Tensor) -> None:
-        for found in self._objective.gradients(upstream):
-            self._optimizer.move_rows(found, self._objective.kernels)
-
-
-class LabelStep(QuickStep):
-    """Steps of a classifier of rows with candidate labels."""
-
-    def __init__(self, objective: LabelObjective, optimizer: Optimizer) -> None:
-        super().__init__(objective)
-        self._objective, self._optimizer = objective, optimizer
-
-    def _move(self, upstream: Tensor) -> None:
-        self._objective.find_gradients(upstream)
-        self._optimizer.step()

@@ -153,11 +153,12 @@ def pack_state(state: TrainingState) -> tuple[dict[str, Any], dict[str, NDArray[
     for name, tensor in (state.best.weights or {}).items():
         tensors[BEST + name] = tensor
     numbers: dict[str, Any] = {}
-    for position, name, value in _moments(state):
-        if isinstance(value, Tensor):
-            tensors[f"{MOMENTS}{position}.{name}"] = value
-        else:
-            numbers.setdefault(position, {})[name] = value
+    for key, parameter, optimizer in numbered_parameters(state.optimizers):
+        for name, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, Tensor):
+                tensors[f"{MOMENTS}{key}.{name}"] = value
+            else:
+                numbers.setdefault(key, {})[name] = value
     for name, generator in _generators(state):
         tensors[GENERATORS + name] = generator.get_state()
     if not torch.equal(torch.get_rng_state(), state.global_draw):
@@ -214,32 +215,29 @@ def first_not_finite(arrays: Mapping[str, NDArray[Any]]) -> str | None:
     return None
 
 
-def _moments(state: TrainingState) -> Iterator[tuple[str, str, Any]]:
-    """Yield (optimiser and parameter, name, value) of all that the optimisers remember."""
-    for number, optimizer in enumerate(state.optimizers):
+def numbered_parameters(
+    optimizers: Iterable[Optimizer],
+) -> Iterator[tuple[str, Tensor, Optimizer]]:
+    """Yield every parameter that an optimizer moves, with the numbers of both in one name."""
+    for number, optimizer in enumerate(optimizers):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for position, parameter in enumerate(parameters):
-            for name, value in optimizer.state.get(parameter, {}).items():
-                yield f"{number}.{position}", name, value
+            yield f"{number}.{position}", parameter, optimizer
 
 
 def _restore_moments(
     state: TrainingState, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     # Optimizer.load_state_dict would cast every moment to the type of its parameter.
-    for number, optimizer in enumerate(state.optimizers):
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        for position, parameter in enumerate(parameters):
-            key = f"{number}.{position}"
-            kept = below(f"{key}.", tensors)
-            # Adam keeps the number of its steps, a scalar, on the CPU.
-            placed = {
-                name: t.clone() if t.dim() == 0 else t.clone().to(parameter.device)
-                for name, t in kept.items()
-            }
-            moments = {**numbers.get(key, {}), **placed}
-            if moments:
-                optimizer.state[parameter] = moments
+    for key, parameter, optimizer in numbered_parameters(state.optimizers):
+        # Adam keeps the number of its steps, a scalar, on the CPU.
+        placed = {
+            name: t.clone() if t.dim() == 0 else t.clone().to(parameter.device)
+            for name, t in below(f"{key}.", tensors).items()
+        }
+        moments = {**numbers.get(key, {}), **placed}
+        if moments:
+            optimizer.state[parameter] = moments
 
 
 def _generators(state: TrainingState) -> Iterator[tuple[str, torch.Generator]]:
@@ -346,11 +344,9 @@ def _states(
 ) -> Iterator[tuple[str, Tensor, Optimizer, dict[str, Tensor]]]:
     """Yield every parameter that an optimizer moves, with its name and what is remembered."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if id(parameter) in names:
-                    yield names[id(parameter)], parameter, optimizer, optimizer.state[parameter]
+    for _, parameter, optimizer in numbered_parameters(optimizers):
+        if id(parameter) in names:
+            yield names[id(parameter)], parameter, optimizer, optimizer.state[parameter]
 
 
 def _own_names(state: Mapping[str, object]) -> Iterator[tuple[str, str]]:
