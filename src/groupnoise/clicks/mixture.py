@@ -47,13 +47,7 @@ class Mixture(NamedTuple):
 
     def by_size(self) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield, for each number of terms that occurs, the histories and their terms (n, size)."""
-        if len(self.offsets) == 2:
-            yield np.zeros(1, dtype=np.int64), np.arange(self.offsets[0], self.offsets[1])[None]
-            return
-        sizes = self.offsets[1:] - self.offsets[:-1]
-        if len(sizes) and (sizes[0] == sizes).all():  # most often, and always of one request
-            yield np.arange(len(sizes)), self.offsets[:-1, None] + np.arange(sizes[0])
-            return
+        sizes = np.diff(self.offsets)
         for size in np.unique(sizes).tolist():
             rows = np.flatnonzero(sizes == size)
             yield rows, self.offsets[rows, None] + np.arange(size)
@@ -78,10 +72,7 @@ def recent_clicks(
     >>> clicks.tolist(), begins.tolist()
     ([8, 9, 4], [0, 2, 3])
     """
-    if len(offsets) == 2:  # one request: no arithmetic on arrays
-        begin = offsets[0] if n_clicks is None else max(offsets[0], offsets[1] - n_clicks)
-        return items[begin : offsets[1]], np.array([0, offsets[1] - begin])
-    sizes = offsets[1:] - offsets[:-1]
+    sizes = np.diff(offsets)
     if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
         return items[offsets[0] : offsets[-1]], offsets - offsets[0]
     taken = np.minimum(sizes, n_clicks)

@@ -212,16 +212,12 @@ class ScoringRule:
         mixture = Mixture(queries, distinct, query_of, log_weight, begins)
         if self.weighting is None or not self.weighting_strength:
             return mixture
-        if len(begins) == 2:
-            weight = self.log_group_weight(queries[query_of][None], against)[0]
-            log_weight += self.weighting_strength * weight
-        else:
-            for _, terms in mixture.by_size():
-                step = max(1, _BLOCK_ENTRIES // max(1, terms.shape[1] * queries.shape[1]))
-                for begin in range(0, len(terms), step):
-                    block = terms[begin : begin + step]
-                    weight = self.log_group_weight(queries[query_of[block]], against)
-                    log_weight[block] += self.weighting_strength * weight
+        for _, terms in mixture.by_size():
+            step = max(1, _BLOCK_ENTRIES // max(1, terms.shape[1] * queries.shape[1]))
+            for begin in range(0, len(terms), step):
+                block = terms[begin : begin + step]
+                weight = self.log_group_weight(queries[query_of[block]], against)
+                log_weight[block] += self.weighting_strength * weight
         return mixture
 
     def _contexts(

@@ -320,8 +320,6 @@ class RecallModel:
         histories = [list(history) for history in as_histories(histories)]
         flat = [item for history in histories for item in history]
         found = self.items.positions_of(flat)
-        if len(histories) == 1 and (found >= 0).all():
-            return [found], [[]]
         known, unknown, begin = [], [], 0
         for history in histories:
             positions = found[begin : begin + len(history)]

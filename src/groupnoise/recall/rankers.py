@@ -69,7 +69,7 @@ class VectorRanker:
         """Return the `n` best eligible items per history, exactly."""
         eligible = eligible or Eligible()
         if len(histories) == 1 and eligible.candidates is None:
-            excluded = eligible.excluded_by_one.tolist()
+            excluded = eligible.excluded(0).tolist()
             found = self.rank_one(histories[0].tolist(), n, excluded, scope=scope)
             if found is not None:
                 return np.array([found[0]]), np.array([found[1]], dtype=np.float32)

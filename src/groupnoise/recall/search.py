@@ -57,13 +57,6 @@ class Eligible:
         own = self.denied[:0] if self.seen is None else self.seen[row]
         return np.union1d(own, self.denied)
 
-    @property
-    def excluded_by_one(self) -> IntArray:
-        """The positions that a single history leaves out, in no order."""
-        if self.seen is None or not len(self.denied):
-            return self.denied if self.seen is None else self.seen[0]
-        return np.concatenate([self.seen[0], self.denied])
-
     def pairs(self, rows: slice) -> tuple[IntArray, IntArray]:
         """Return (history, column) of all that a slice of the histories leaves out.
 
@@ -71,9 +64,6 @@ class Eligible:
         """
         n_rows = rows.stop - rows.start
         seen = [] if self.seen is None else self.seen[rows]
-        if len(seen) == 1 and self.candidates is None and not len(self.denied):
-            own = np.sort(seen[0])
-            return np.zeros(len(own), dtype=np.int64), own
         items = np.concatenate([self.denied[:0], *seen])
         row = np.repeat(np.arange(len(seen)), [len(own) for own in seen])
         if self.candidates is not None:

@@ -248,12 +248,8 @@ class MatchingVectors:
 
     def mixture(self, histories: Sequence[IntArray], scope: str | None = None) -> Mixture:
         """Return the weighted queries of histories, none of them empty."""
-        rule = self._rules[scope]
-        if len(histories) == 1:
-            return rule.mixture(self.features, histories[0], np.array([0, len(histories[0])]))
-        offsets = np.zeros(len(histories) + 1, dtype=np.int64)
-        np.cumsum([len(history) for history in histories], out=offsets[1:])
-        return rule.mixture(self.features, np.concatenate(histories), offsets)
+        offsets = offsets_of([len(history) for history in histories])
+        return self._rules[scope].mixture(self.features, np.concatenate(histories), offsets)
 
     @cached_property
     def _rules(self) -> dict[str | None, ScoringRule]:
