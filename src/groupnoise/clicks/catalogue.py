@@ -151,12 +151,7 @@ class Catalogue:
     def _looked_up(self, histories: ItemHistories | RaggedIndices) -> tuple[IntArray, IntArray]:
         """Return the index of every click, -1 where it is unknown, and where histories begin."""
         if isinstance(offsets := getattr(histories, "offsets", None), np.ndarray):
-            objects = histories.objects  # type: ignore[union-attr]
-            if objects.ndim != 1 or objects.dtype.kind not in "iu":
-                raise DataError(
-                    f"groups of clicks must hold one whole number per click; got dtype "
-                    f"{objects.dtype}, shape {objects.shape}."
-                )
+            objects = item_indices(histories)
             return np.where((objects >= 0) & (objects < len(self)), objects, -1), offsets
         log = click_log(histories)
         if log is not None:
@@ -197,6 +192,17 @@ class Catalogue:
             return cls(ids)
         except DataError as error:
             raise ModelFileError(f"the stored item ids are no catalogue: {error}") from None
+
+
+def item_indices(histories: Any) -> NDArray[Any]:
+    """Return the objects of groups of clicks; refuse what are no indices of items."""
+    objects: NDArray[Any] = histories.objects
+    if objects.ndim != 1 or objects.dtype.kind not in "iu":
+        raise DataError(
+            f"groups of clicks must hold one whole item index per click; got dtype "
+            f"{objects.dtype}, shape {objects.shape}."
+        )
+    return objects
 
 
 def top_k(

@@ -21,6 +21,7 @@ from groupnoise.clicks.catalogue import (
     ItemHistories,
     asked_log,
     histories_of,
+    item_indices,
     top_k,
 )
 from groupnoise.clicks.oddities import (
@@ -316,9 +317,7 @@ class Recommender(BaseEstimator):
     ) -> tuple[Catalogue, Groups]:
         """Return the catalogue and the training data as groups of item indices."""
         if isinstance(histories, Groups):
-            if histories.objects.dtype.kind not in "iu" or histories.objects.ndim != 1:
-                raise DataError("groups of clicks must hold one whole item index per click.")
-            arrays = [a for a in (histories.objects, histories.targets) if a is not None]
+            arrays = [a for a in (item_indices(histories), histories.targets) if a is not None]
             largest = max(int(a.max()) for a in arrays)
             if min(int(a.min()) for a in arrays) < 0:
                 raise DataError("groups of clicks hold a negative item index.")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupnoise.clicks.catalogue import item_indices
 from groupnoise.core.arrays import IntArray, blocks, offsets_of, ragged_rows
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
@@ -63,7 +64,7 @@ def cut_windows(
     ([7, 8], [9, 4])
     """
     min_size = check_window_sizes(how, size, min_size)
-    _check_histories(histories)
+    item_indices(histories)
     targets, sizes = find_windows(histories, how, size, min_size, times, gap)
     if len(targets) == 0:
         raise DataError(too_short(histories, min_size))
@@ -116,14 +117,6 @@ def find_windows(
 
     kept = behind >= min_size
     return targets[kept], np.minimum(behind[kept], size)
-
-
-def _check_histories(histories: Groups) -> None:
-    if histories.objects.ndim != 1 or histories.objects.dtype.kind not in "iu":
-        raise DataError(
-            "histories must hold one whole-number item id per click; got objects of shape "
-            f"{histories.objects.shape} and dtype {histories.objects.dtype}."
-        )
 
 
 def _session_bounds(

@@ -328,30 +328,20 @@ class RecallModel:
             begin += len(history)
         return known, unknown
 
-    def _rank_clicks(
-        self, known: Sequence[IntArray], n: int, scope: str | None, eligible: Eligible
-    ) -> Ranking:
-        positions, scores = self.ranker.rank(known, n, scope=scope, eligible=eligible)
-        # The vectors of a mapped artifact were not looked at when it was opened.
-        if not (scores < np.inf).all():
-            raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
-        return positions, scores
-
     def _rank(
         self, known: Sequence[IntArray], n: int, scope: str | None, eligible: Eligible
     ) -> Ranking:
-        if n and all(map(len, known)):
-            return self._rank_clicks(known, n, scope, eligible)
-        has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
         positions, scores = nothing_found(len(known), n)
-        if n == 0:
-            return positions, scores
+        has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
         rows = np.flatnonzero(has_clicks)
-        if len(rows):
-            positions[rows], scores[rows] = self._rank_clicks(
-                [known[row] for row in rows.tolist()], n, scope, eligible.take(rows)
+        if n and len(rows):
+            positions[rows], scores[rows] = self.ranker.rank(
+                [known[row] for row in rows.tolist()], n, scope=scope, eligible=eligible.take(rows)
             )
-        if not has_clicks.all():
+            # The vectors of a mapped artifact were not looked at when it was opened.
+            if not (scores < np.inf).all():
+                raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
+        if n and not has_clicks.all():
             popular = self.items.popular_order
             if eligible.candidates is not None:
                 popular = popular[np.isin(popular, eligible.candidates)]

@@ -107,20 +107,15 @@ class ExactSearch:
             and len(mixture.query_of) == n_histories
         )
         offsets = mixture.log_weight if normalize else self._vectors.term_offsets(mixture)
-        found = []
+        all_positions, all_scores = nothing_found(n_histories, n)
         for histories, terms in mixture.by_size():
             is_one = terms.shape[1] == 1
             asked = mixture.query_of[terms]
             score = _one_query(rows, asked) if is_one else _several(rows, asked, offsets[terms])
-            own = eligible if len(histories) == n_histories else eligible.take(histories)
+            own = eligible.take(histories)
             positions, scores = self._search(score, terms.shape, n, own, normalize)
             if is_one:  # what is added to all items of a history changes no order
                 scores = scores + offsets[terms]
-            found.append((histories, positions, scores))
-        if len(found) == 1:
-            return found[0][1], found[0][2]
-        all_positions, all_scores = nothing_found(n_histories, n)
-        for histories, positions, scores in found:
             all_positions[histories], all_scores[histories] = positions, scores
         return all_positions, all_scores
 
@@ -137,8 +132,6 @@ class ExactSearch:
         best = self._best_of_one_block if len(items) <= _BLOCK_ITEMS else self._best
         chunks = [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
         parts = [best(score, chunk, n, len(items), eligible, normalize) for chunk in chunks]
-        if len(parts) == 1:
-            return parts[0]
         positions, scores = zip(*parts, strict=True)
         return np.concatenate(positions), np.concatenate(scores)
 

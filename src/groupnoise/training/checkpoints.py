@@ -217,13 +217,18 @@ class Checkpoints:
     def prepare(self) -> None:
         """Refuse a folder with the saves of another training; sweep what a killed one left."""
         self._check_same_members()
-        if self.saves() and not self.resume:
+        if self.saves():
+            self.check_resumed()
+        for path in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def check_resumed(self) -> None:
+        """Refuse to begin where checkpoints are, unless they are to be resumed."""
+        if not self.resume:
             raise CheckpointError(
                 f"{self.folder} holds checkpoints already; resume from them (--resume, or "
                 "resume=True), or give another folder."
             )
-        for path in self.folder.glob(f"{PARTIAL}*"):
-            shutil.rmtree(path, ignore_errors=True)
 
     def _check_same_members(self) -> None:
         """Members save in folders of their own, where one model would not look for its saves."""

@@ -312,11 +312,7 @@ class FitSaves:
         identity = {**{name: described(value) for name, value in parameters.items()}, "data": data}
         known = self.folder / IDENTITY
         if known.is_file():
-            if not checkpoints.resume:
-                raise CheckpointError(
-                    f"{checkpoints.folder} holds checkpoints already; resume from them (--resume, "
-                    "or resume=True), or give another folder."
-                )
+            checkpoints.check_resumed()
             saved = read_json(known)
             check_same_training(checkpoints.folder, saved["identity"], identity)
             checkpoints.tell_resumed()

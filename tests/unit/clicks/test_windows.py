@@ -108,5 +108,5 @@ def test_bad_sizes_and_feature_rows_are_refused():
         cut_windows(histories, size=2, min_size=3)
     with pytest.raises(ParameterError, match="how must be one of"):
         cut_windows(histories, "random")
-    with pytest.raises(DataError, match="whole-number item id"):
+    with pytest.raises(DataError, match="one whole item index per click"):
         cut_windows(Groups.from_lists([[[1.0], [2.0]]]))

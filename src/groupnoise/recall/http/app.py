@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
 from pydantic import BaseModel, Field
-from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
@@ -31,6 +30,7 @@ from groupnoise.recall.http.requests import (
     ServiceDescription,
     SimilarAnswer,
     check_limit,
+    parse_json,
 )
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
@@ -306,10 +306,7 @@ def _describe_all(service: RecallService) -> list[dict[str, Any]]:
 
 
 def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
-    try:
-        ids = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        raise Refusal(422, "invalid_request", f"the body is not JSON: {error}.") from None
+    ids = parse_json(body)
     if not isinstance(ids, list) or not all(type(one) in (int, str) for one in ids):
         raise Refusal(422, "invalid_request", "the body must be a JSON list of item ids.")
     replacement = item_list(name, ids)

@@ -288,6 +288,11 @@ def read_body(body: bytes, content_type: str) -> Any:
     if content_type != "application/json" and not _is_json(content_type):
         message = "send the body as JSON, with the header `Content-Type: application/json`."
         raise Refusal(422, "invalid_request", message)
+    return parse_json(body)
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the JSON of a body whatever it is said to be, or refuse what is none."""
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError as error:
