@@ -13,6 +13,7 @@ import numpy as np
 from groupnoise import __version__
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.files import atomic_path, check_writable_folder
+from groupnoise.votes.ballots import Votes
 from groupnoise.votes.dawid_skene import MIN_PROBABILITY, softmax
 from groupnoise.votes.features import has_unit_rows
 
@@ -143,27 +144,41 @@ def out_of_fold(
     """
     from groupnoise.candidates.label_issues import cross_fit
 
-    is_voted: BoolArray = np.asarray(named.any(axis=1))
-    n_classes = named.shape[1]
-    weights = np.where(named, np.maximum(belief, MIN_WEIGHT), 0.0)
 
     def predict(training: IntArray, held: IntArray) -> FloatArray:
-        rows = training[is_voted[training]]
-        present = named[rows].any(axis=0)
-        parts = features[rows], named[rows][:, present], weights[rows][:, present]
-
-        def train() -> FloatArray:
-            return np.asarray(fit(*parts).predict_proba(features[held]))
-
-        answers = np.full((len(held), n_classes), MIN_PROBABILITY)
-        answers[:, present] = train() if kept is None else kept(train, fit, *parts, features[held])
+        answers = answers_about(named, features, belief, training, held, fit, kept)
         if on_fold is not None:
             on_fold()
         return answers
 
-    best = np.where(is_voted, belief.argmax(axis=1), n_classes)
+    n_classes = named.shape[1]
+    best = np.where(named.any(axis=1), belief.argmax(axis=1), n_classes)
     generator = np.random.default_rng(seed)
     return cross_fit(predict, best, n_classes, n_folds, generator)
+
+
+def answers_about(
+    named: BoolArray,
+    features: FloatArray,
+    belief: FloatArray,
+    training: IntArray,
+    held: IntArray,
+    fit: Fit,
+    kept: KeptAnswers | None,
+) -> FloatArray:
+    """Return P(label | features) of the rows `held` by a model of the rows `training`."""
+    rows = training[named[training].any(axis=1)]
+    present = named[rows].any(axis=0)
+    learned = named[rows][:, present]
+    weights = np.where(learned, np.maximum(belief[rows][:, present], MIN_WEIGHT), 0.0)
+    parts = features[rows], learned, weights
+
+    def train() -> FloatArray:
+        return np.asarray(fit(*parts).predict_proba(features[held]))
+
+    answers = np.full((len(held), named.shape[1]), MIN_PROBABILITY)
+    answers[:, present] = train() if kept is None else kept(train, fit, *parts, features[held])
+    return answers
 
 
 def likeliest(
@@ -211,3 +226,28 @@ def calibrate_by_votes(
             best = max(best, (score, float(temperature), float(share)))
     _, temperature, share = best
     return share * softmax(logs / temperature) + (1.0 - share) * frequency, share
+
+
+def held_out_temperature(votes: Votes, likelihoods: FloatArray, log_prior: FloatArray) -> float:
+    """Return the temperature at which all other evidence best foretells each single vote.
+
+    Annotators err together on hard rows, which their model does not know; so the product of their
+    votes is too sure of itself. Rows with one vote are foretold by their features.
+
+    `likelihoods` (n_votes, n_classes): p(vote | true label). `log_prior`: log P(label) before the
+    votes.
+    """
+    is_paired = votes.counts[votes.rows] > 1
+    if not is_paired.any():
+        return 1.0
+    logs = np.log(likelihoods)
+    total = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
+    np.add.at(total, votes.rows, logs)
+    others = (total[votes.rows] - logs)[is_paired]
+    likelihoods = likelihoods[is_paired]
+    choices = [1.0, *TEMPERATURES[TEMPERATURES > 1.0]]
+    scores = [
+        np.log(np.maximum((softmax(others / t) * likelihoods).sum(axis=1), MIN_PROBABILITY)).mean()
+        for t in choices
+    ]
+    return float(choices[int(np.argmax(scores))])

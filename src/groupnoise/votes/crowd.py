@@ -13,13 +13,16 @@ import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.selective import belief_with_errors, foretold_candidates, hidden_errors
+from groupnoise.votes.apart import foretold_apart, n_trainings
 from groupnoise.votes.averaged import averaged_over_annotators
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.classifiers import (
+    MAX_KERNEL_ROWS,
     TEMPERATURES,
     Fit,
     KeptAnswers,
     calibrate_by_votes,
+    held_out_temperature,
     likeliest,
     out_of_fold,
     trainings,
@@ -118,6 +121,7 @@ def believe(
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
     predicted: FloatArray | None = None
     nearest: IntArray | None = None
+    apart: FloatArray | None = None
     is_taught = votes.counts > 0
     if truth is not None:
         is_taught |= truth >= 0
@@ -125,7 +129,9 @@ def believe(
         n_asked = N_NEIGHBOURS if is_candidates else 2 * N_NEIGHBOURS  # two halves judge votes
         nearest = nearest_voted(features, is_taught, n_asked)
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
-        done, total = count(1), n_rounds * n_folds * len(fits)
+        checks = model is not None and n_rounds > 1 and votes.n_rows <= MAX_KERNEL_ROWS
+        total = (n_rounds * n_folds) * len(fits) + checks * n_trainings(n_folds, len(fits))
+        done, by_votes, alone = count(1), belief, model
 
         def tell() -> None:
             if on_progress is not None:
@@ -153,6 +159,26 @@ def believe(
                     # Later rounds know more, and err more towards what they believe: all answer.
                     predicted = np.mean(foretold, axis=0)
                 belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
+        if alone is not None and checks and n_trainings(n_folds, len(fits)):
+
+            def judge(prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+                judged = _learned(votes, prior, truth, seed)
+                return _likelihood_with_truth(votes, judged, truth), judged.probabilities_
+
+            apart = foretold_apart(
+                votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0),
+                features,
+                by_votes,
+                _likelihood_with_truth(votes, alone, truth),
+                nearest[:, :N_NEIGHBOURS],
+                is_taught,
+                judge,
+                fits,
+                n_folds=n_folds,
+                seed=seed,
+                kept=kept,
+                on_training=tell,
+            )
     if model is None:
         unanswered = votes.shares()
         if predicted is not None:
@@ -163,6 +189,10 @@ def believe(
         answered, temperature = belief, 1.0
     else:
         unanswered, temperature = _cooled(votes, model, predicted, nearest, truth, n_folds, seed)
+        if apart is not None:
+            other = _learned(votes, apart, truth, seed)
+            also, _ = _cooled(votes, other, apart, nearest, truth, n_folds, seed)
+            unanswered = (unanswered + also) / 2.0
         answered = with_truth(unanswered, truth)
     shown = None if nearest is None else nearest[:, :N_NEIGHBOURS]
     return Belief(answered, unanswered, predicted, model, temperature, shown)
@@ -358,28 +388,3 @@ def single_vote_temperature(
     logs = np.log(np.maximum(sharp, MIN_PROBABILITY))
     sure = [float(softmax(logs / t).max(axis=1).mean()) for t in TEMPERATURES]
     return float(np.exp(np.interp(-expected, -np.asarray(sure), np.log(TEMPERATURES))))
-
-
-def held_out_temperature(votes: Votes, likelihoods: FloatArray, log_prior: FloatArray) -> float:
-    """Return the temperature at which all other evidence best foretells each single vote.
-
-    Annotators err together on hard rows, which their model does not know; so the product of their
-    votes is too sure of itself. Rows with one vote are foretold by their features.
-
-    `likelihoods` (n_votes, n_classes): p(vote | true label). `log_prior`: log P(label) before the
-    votes.
-    """
-    is_paired = votes.counts[votes.rows] > 1
-    if not is_paired.any():
-        return 1.0
-    logs = np.log(likelihoods)
-    total = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
-    np.add.at(total, votes.rows, logs)
-    others = (total[votes.rows] - logs)[is_paired]
-    likelihoods = likelihoods[is_paired]
-    choices = [1.0, *TEMPERATURES[TEMPERATURES > 1.0]]
-    scores = [
-        np.log(np.maximum((softmax(others / t) * likelihoods).sum(axis=1), MIN_PROBABILITY)).mean()
-        for t in choices
-    ]
-    return float(choices[int(np.argmax(scores))])

@@ -244,18 +244,25 @@ def single_vote_accuracy(
 
 
 def heed_neighbours(
-    predicted: FloatArray, log_likelihood: FloatArray, nearest: IntArray, is_voted: BoolArray
+    predicted: FloatArray,
+    log_likelihood: FloatArray,
+    nearest: IntArray,
+    is_voted: BoolArray,
+    *,
+    believed: FloatArray | None = None,
 ) -> FloatArray:
     """Return predictions times what neighbours are believed to be, as far as the votes bear out.
 
     Of shape (n_rows, n_classes). `predicted` (n_rows, n_classes): p(label | row) from models that
     did not see the row. `log_likelihood` (n_rows, n_classes): log P(votes of the row | label).
     `nearest` (n_rows, n_neighbours): other rows with votes; what a row's own votes say plays no
-    part in what they say of it.
+    part in what they say of it. `believed`: what the rows that `nearest` counts are believed to be;
+    by default what follows from the predictions and the votes.
     """
     scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    believed = predicted * scaled
-    believed /= np.maximum(believed.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    if believed is None:
+        believed = predicted * scaled
+        believed /= np.maximum(believed.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     said = np.zeros_like(predicted)
     for column in nearest.T:  # one neighbour at a time: all at once may not fit into memory
         said += believed[column]
