@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.votes.classifiers import Fit, KeptAnswers, answers_about, likeliest
+from groupnoise.votes.classifiers import Fit, KeptAnswers, learned_answers, likeliest
 from groupnoise.votes.features import heed_neighbours
 
 MIN_FOLDS, MAX_FOLDS = 4, 5
@@ -64,7 +64,7 @@ def foretold_apart(
 
     def ask(weights: FloatArray, training: BoolArray, held: IntArray, fit: Fit) -> FloatArray:
         parts = named, features, weights, np.flatnonzero(training), held
-        answers = answers_about(*parts, fit, kept)
+        answers = learned_answers(*parts, fit, kept)
         if on_training is not None:
             on_training()
         return answers
@@ -110,4 +110,6 @@ def _weighed(stacked: FloatArray, likelihood: FloatArray) -> FloatArray:
     """Return what is believed of all rows in every fold, from what features say and the votes."""
     scaled = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
     weighed = stacked * np.tile(scaled, (len(stacked) // len(scaled), 1))
-    return np.asarray(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), np.finfo(float).tiny))
+    return np.asarray(
+        weighed / np.maximum(weighed.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    )

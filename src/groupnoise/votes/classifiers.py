@@ -144,9 +144,8 @@ def out_of_fold(
     """
     from groupnoise.candidates.label_issues import cross_fit
 
-
     def predict(training: IntArray, held: IntArray) -> FloatArray:
-        answers = answers_about(named, features, belief, training, held, fit, kept)
+        answers = learned_answers(named, features, belief, training, held, fit, kept)
         if on_fold is not None:
             on_fold()
         return answers
@@ -157,7 +156,7 @@ def out_of_fold(
     return cross_fit(predict, best, n_classes, n_folds, generator)
 
 
-def answers_about(
+def learned_answers(
     named: BoolArray,
     features: FloatArray,
     belief: FloatArray,
