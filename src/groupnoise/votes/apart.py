@@ -43,7 +43,7 @@ def foretold_apart(
     kept: KeptAnswers | None = None,
     on_training: Callable[[], None] | None = None,
 ) -> FloatArray:
-    """Return P(label | features) of every row after two rounds that its fold's votes are left out of.
+    """Return P(label | features) after two rounds without the votes of a row's own fold.
 
     Of shape (n_rows, n_classes). Models that saw neither of two folds answer about both; with what
     they say of the rest, the votes of the rest are weighed once more and teach the model of a fold.
@@ -53,7 +53,7 @@ def foretold_apart(
     of them. `likelihood` (n_rows, n_classes): log P(votes of a row | label) by the same. `nearest`
     (n_rows, n_neighbours): similar rows. `is_taught`: rows with votes or a true label. `judge`:
     learns the annotators again, and tells what follows.
-    """  # fmt: skip
+    """
     n_rows, n_classes = belief.shape
     rows, n_folds = np.arange(n_rows), min(n_folds, MAX_FOLDS)
     generator = np.random.default_rng(seed)
