@@ -13,7 +13,7 @@ from groupnoise.io.cells import BOOLEANS, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, is_amount, plain_name, usual_column
 from groupnoise.io.label_spellings import joints_of
 from groupnoise.io.memberships import LABEL_SEPARATORS, MARKS, is_bracketed, without_brackets
-from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name
+from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name, numbers_rows
 from groupnoise.io.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
 
 MIN_GROUPS = 10
@@ -284,8 +284,7 @@ class CellTable:
     def _is_bag(self, name: str, label: str) -> bool:
         """Tell ids from numbers that are features: rows of one whole number stand together.
 
-        Or labels change from number to number, where those of a feature would follow its size, and
-        chance would not have all rows of each number share theirs.
+        Or labels change from number to number, which follow a feature, and not by chance.
         """
         if name not in self.numbers or name == self.known.get("group"):
             return True
@@ -338,6 +337,7 @@ class CellTable:
             and self.distinct[name] > 1
             and (group is None or not self._is_constant(name, group))
             and not (name in self.names and self.distinct[name] == self.frame.height)
+            and not (group and name in self.numbers and numbers_rows(self.frame, name, group))
         ]
 
 

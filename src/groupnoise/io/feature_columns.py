@@ -81,7 +81,7 @@ def features_of_table(
             named = _joined([repr(name) for name in written])
             report(f"left out {named}, which `resolve` wrote or read as votes")
     if takes_text:
-        names = _names_with_words(table, features, taken, report)
+        names = _names_with_words(table, features, taken, report, group_of_row)
         if names is not None:
             return _features_with_words(table, names, fill), tuple(names)
     chosen, categories = feature_columns(table, features, taken, report, group_of_row, answers)
@@ -96,14 +96,20 @@ def features_of_table(
 
 
 def _names_with_words(
-    table: Table, features: str | Sequence[str] | None, taken: Collection[str], report: Report
+    table: Table,
+    features: str | Sequence[str] | None,
+    taken: Collection[str],
+    report: Report,
+    group_of_row: IntArray | None,
 ) -> list[str] | None:
     """Return the names of features where some are words; None where no text is to be read."""
     columns = table.frame.columns
     if features is None:
         free = [column for column in columns if column not in taken]
-        numeric = (c for c in free if is_mostly_numeric(table, c) and not why_no_feature(table, c))
-        if any(_holds_lists(table, c) for c in free) or next(numeric, None) is not None:
+        has_numbers = any(
+            is_mostly_numeric(table, c) and not why_no_feature(table, c, group_of_row) for c in free
+        )
+        if any(_holds_lists(table, c) for c in free) or has_numbers:
             return None
         texts = [guess_text_column(table, [c for c in free if not is_id_name(c)])]
         named: list[str] = []

@@ -259,6 +259,13 @@ def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | No
     return None
 
 
+def numbers_rows(frame: pl.DataFrame, column: str, group: str) -> bool:
+    """Tell whether a column of whole numbers, as text or not, numbers the rows of each group."""
+    numbers = frame[column].cast(pl.Float64, strict=False)
+    codes: IntArray = frame[group].fill_null("").rank("dense").cast(pl.Int64).to_numpy()
+    return not numbers.null_count() and _counts_in_groups(numbers.to_numpy(), codes)
+
+
 def _counts_in_groups(values: FloatArray, codes: IntArray) -> bool:
     """Tell whether the rows of nearly every group are numbered, in whatever order they stand.
 

@@ -298,3 +298,18 @@ def test_messages_of_threads_are_asked_about_beside_clicks(tmp_path):
         told(tmp_path, columns)
     del columns["posted"]
     assert told(tmp_path, columns).columns == {"group": "thread", "label": "topic"}
+
+
+def test_sentences_that_are_numbered_in_each_ticket_are_the_features_of_bags(tmp_path):
+    sizes = np.random.default_rng(0).integers(2, 6, size=60)
+    topics = [["billing", "login", "billing, login"][n % 3] for n in range(60)]
+    words = ["please help me with this", "the invoice is wrong again", "my password was not taken"]
+    rows = {
+        "ticket": np.repeat([f"T{n}" for n in range(60)], sizes),
+        "no": np.concatenate([np.arange(size) for size in sizes]),
+        "sentence": [words[n % 3] for n in range(sizes.sum())],
+        "tags": np.repeat(topics, sizes),
+    }
+    assert told(tmp_path, rows).columns == {"group": "ticket", "label": "tags"}
+    bags = read_bags(tmp_path / "rows.csv", group="ticket", label="tags")
+    assert bags.feature_names[0].startswith("sentence: ")
