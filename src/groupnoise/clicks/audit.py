@@ -52,12 +52,6 @@ class ItemLift:
         logit = np.einsum("nd,nd->n", self._query[earlier], self._target[later])
         return np.exp(logit + self._gain[later] - self._log_normalizer[earlier])
 
-    def of_pairs(
-        self, items: IntArray, objects: IntArray, target: IntArray, sizes: IntArray
-    ) -> FloatArray:
-        """Return the lift of the target of each group by each of its objects."""
-        return self(items[objects], items[np.repeat(target, sizes)])
-
     def support(self, clicks: Groups, reach: int) -> FloatArray:
         """Return the mean lift between each click and those around it, shape (n_clicks,).
 
@@ -146,7 +140,8 @@ class ClickSource:
             selected = model.select(windows.groups)
             found = object_posterior(selected.scores, selected.offsets)
             tally.add(objects, found)
-            before = np.add.reduceat(lift.of_pairs(clicks.objects, objects, target, sizes), starts)
+            items = clicks.objects
+            before = np.add.reduceat(lift(items[objects], items[np.repeat(target, sizes)]), starts)
             groups = {
                 "source": rows[windows.users],
                 "position": windows.positions,

@@ -22,6 +22,7 @@ from groupnoise.clicks.mixture import (
     popular_negatives,
     recent_clicks,
 )
+from groupnoise.clicks.ranking import RowScores
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from groupnoise.core.chunked_softmax import log_normalizer
@@ -268,29 +269,18 @@ class ItemSlices(NamedTuple):
         ).numpy()
 
 
-class HistoryLogits(NamedTuple):
-    """Scores, before the softmax, of histories that are one query each and are read once.
-
-    `items` (n_items, dim + 1): vectors of all items, and their bias.
-    `queries` (n_histories, dim + 1): the histories, and a one for the bias.
-    """
-
-    items: Float32Array
-    queries: Float32Array
-
-    def whole_rows(self, rows: slice) -> FloatArray:
-        """Return the scores of all items after some histories, shape (n_rows, n_items)."""
-        return np.asarray(self.queries[rows] @ self.items.T)
-
-
 @torch.no_grad()
-def history_logits(model: MatchingModel, mixture: Mixture) -> HistoryLogits:
-    """Return histories that were read, to be scored a few at a time."""
+def history_logits(model: MatchingModel, mixture: Mixture) -> RowScores:
+    """Return what scores histories that are one query each and are read once, a few at a time.
+
+    Scores before the softmax, of all items: what a history is normalized by orders nothing.
+    """
     everything = torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
     offset = targets.new_zeros(len(targets)) if bias is None else bias
     items = torch.cat([targets, offset.unsqueeze(-1)], -1).numpy()
-    return HistoryLogits(items, np.pad(mixture.queries, ((0, 0), (0, 1)), constant_values=1.0))
+    queries = np.pad(mixture.queries, ((0, 0), (0, 1)), constant_values=1.0)
+    return lambda rows: np.asarray(queries[rows] @ items.T)
 
 
 @torch.no_grad()

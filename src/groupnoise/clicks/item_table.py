@@ -110,18 +110,16 @@ def read_items(
     if found is not None:
         rows = [_categories(cell) or [NO_CATEGORY] for cell in table.frame[found]]
     for name in attributes:
-        _check_attribute(name, columns, origin)
+        check_column(name, columns, origin, "to take as an attribute")
+        if ATTRIBUTE_SIGN in name:
+            raise DataError(
+                f"an attribute is a column without {ATTRIBUTE_SIGN} in its name: {name!r}."
+            )
         for row, cell in zip(rows, table.frame[name], strict=True):
             row += [f"{name}{ATTRIBUTE_SIGN}{value}" for value in _categories(cell)]
     categories_of = dict(zip(ids, rows, strict=True))
     missing = [] if found is None else [NO_CATEGORY]
     return ItemDescriptions(named, [categories_of.get(key, missing) for key in keys])
-
-
-def _check_attribute(name: str, columns: Sequence[str], origin: str) -> None:
-    check_column(name, columns, origin, "to take as an attribute")
-    if ATTRIBUTE_SIGN in name:
-        raise DataError(f"an attribute is a column without {ATTRIBUTE_SIGN} in its name: {name!r}.")
 
 
 class ItemRows(NamedTuple):

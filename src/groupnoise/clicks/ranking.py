@@ -31,6 +31,10 @@ _NEAR_ENTRIES = 1 << 22
 """Scores held at once where a block should stay near the processor."""
 
 
+RowScores = Callable[[slice], FloatArray]
+"""Maps some of the histories that were asked about to their scores of all items."""
+
+
 class Scorer(Protocol):
     """Anything that gives every item, or the named items, a score for each history."""
 
@@ -44,20 +48,12 @@ class Scorer(Protocol):
         ...  # pragma: no cover
 
 
-class WholeRows(Protocol):
-    """Histories that were read once, and are scored a few at a time."""
-
-    def whole_rows(self, rows: slice) -> FloatArray:
-        """Return the scores of all items after some of the histories."""
-        ...  # pragma: no cover
-
-
 @runtime_checkable
 class ReadingScorer(Protocol):
     """A scorer that can also read all histories first, and score them after."""
 
-    def history_logits(self, histories: Groups) -> WholeRows | None:
-        """Return the histories as they were read, or None where that is not to be had."""
+    def history_logits(self, histories: Groups) -> RowScores | None:
+        """Return what scores the histories as they were read, None where it is not to be had."""
         ...  # pragma: no cover
 
 
@@ -245,7 +241,7 @@ def _rank_in_catalogue(
         return TargetRanks(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     logits = scorer.history_logits(groups) if isinstance(scorer, ReadingScorer) else None
     if logits is not None:
-        return _rank_rows(logits.whole_rows, targets, n_items, excluded, _NEAR_ENTRIES, lists)
+        return _rank_rows(logits, targets, n_items, excluded, _NEAR_ENTRIES, lists)
     # Small blocks where no work is shared between rows: what is scored is still near when read.
     n_entries = _BLOCK_ENTRIES if isinstance(scorer, SlicedScorer) else _NEAR_ENTRIES
 
@@ -256,7 +252,7 @@ def _rank_in_catalogue(
 
 
 def _rank_rows(
-    scores_of: Callable[[slice], FloatArray],
+    scores_of: RowScores,
     targets: IntArray,
     n_items: int,
     excluded: Exclusions,

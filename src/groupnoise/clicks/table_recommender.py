@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories, asked_log, histories_of
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
-    HistoryLogits,
     ItemSlices,
     among_all_clicks,
     evidence_of_clicks,
@@ -30,6 +29,7 @@ from groupnoise.clicks.history_scores import (
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.item_to_item import ItemToItemRecommender
 from groupnoise.clicks.mixture import ItemVectors, Mixture
+from groupnoise.clicks.ranking import RowScores
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import batch_rows, collate
@@ -154,7 +154,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             return None
         return item_slices(self.model_, self._queries(histories))
 
-    def history_logits(self, histories: Groups) -> HistoryLogits | None:
+    def history_logits(self, histories: Groups) -> RowScores | None:
         """Return histories that were read once, to be ranked a few at a time.
 
         Parameters
@@ -164,8 +164,9 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
         Returns
         -------
-        HistoryLogits or None
-            None where a history is not one query, or an item unknown.
+        callable or None
+            Maps a slice of the histories to scores, shape (n_rows, n_items). None where a history
+            is not one query, or an item unknown.
         """
         if not self._reads_all(histories) or self.scoring_rule().normalization != "history":
             return None

@@ -141,60 +141,30 @@ def make_trial(
     recipe: Recipe, name: str, data: Dataset, seed: int, *, quick: bool = False
 ) -> DataTrial:
     """Cut a data set by the protocol of a recipe."""
-    return _MAKERS[recipe.setting](recipe, name, data, seed, quick)
-
-
-def _parts(recipe: Recipe, data: Any, seed: int, quick: bool) -> list[Any]:
-    """Return the training, validation and test part of bags or rows."""
+    protocol = recipe.protocol
+    if isinstance(data, ClickDataset):
+        if quick and len(data.histories) > QUICK_USERS:
+            data = _first_users(data, QUICK_USERS)
+        split = split_clicks(
+            data.histories,
+            protocol=protocol.get("name", "authors"),
+            size=protocol.get("size", 5),
+            min_size=protocol.get("min_size"),
+            random_state=seed,
+        )
+        is_full, refits = protocol.get("full", False), protocol.get("refit", False)
+        return ClickTrial(name, seed, data, split, full=is_full, refits=refits)
     setting = find_setting(recipe.setting)
     n_rows = setting.n_groups(data)
     if quick:
         n_rows = min(n_rows, QUICK_ROWS)
-    parts = split_rows(n_rows, tuple(recipe.protocol["fractions"]), random_state=seed)
-    return [setting.subset(data, part) for part in parts]
-
-
-def _bag_trial(recipe: Recipe, name: str, data: Any, seed: int, quick: bool) -> BagTrial:
-    train, validation, test = _parts(recipe, data, seed, quick)
-    return BagTrial(name, seed, train, validation, test, recipe.protocol.get("follow_test", False))
-
-
-def _candidate_trial(
-    recipe: Recipe, name: str, data: Any, seed: int, quick: bool
-) -> CandidateTrial:
-    train, validation, test = _parts(recipe, data, seed, quick)
-    is_ordered = name in recipe.protocol.get("ordered", ())
+    rows = split_rows(n_rows, tuple(protocol["fractions"]), random_state=seed)
+    train, validation, test = (setting.subset(data, part) for part in rows)
+    if recipe.setting == "mil":
+        follows = protocol.get("follow_test", False)
+        return BagTrial(name, seed, train, validation, test, follows)
+    is_ordered = name in protocol.get("ordered", ())
     return CandidateTrial(name, seed, train, validation, test, recipe.criteria, is_ordered)
-
-
-def _click_trial(
-    recipe: Recipe, name: str, data: ClickDataset, seed: int, quick: bool
-) -> ClickTrial:
-    protocol = recipe.protocol
-    if quick and len(data.histories) > QUICK_USERS:
-        data = _first_users(data, QUICK_USERS)
-    split = split_clicks(
-        data.histories,
-        protocol=protocol.get("name", "authors"),
-        size=protocol.get("size", 5),
-        min_size=protocol.get("min_size"),
-        random_state=seed,
-    )
-    return ClickTrial(
-        name,
-        seed,
-        data,
-        split,
-        full=protocol.get("full", False),
-        refits=protocol.get("refit", False),
-    )
-
-
-_MAKERS: dict[str, Callable[..., DataTrial]] = {
-    "mil": _bag_trial,
-    "pll": _candidate_trial,
-    "rs": _click_trial,
-}
 
 
 def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:

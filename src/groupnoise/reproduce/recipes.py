@@ -68,10 +68,6 @@ class Reading:
     parameters: dict[str, Any]
     datasets: tuple[str, ...] = ()
 
-    def is_on(self, dataset: str) -> bool:
-        """Say whether the row is made on a data set."""
-        return not self.datasets or dataset in self.datasets
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -160,7 +156,7 @@ class Recipe:
         readings = {
             r: reading.parameters
             for r, reading in self.readings.items()
-            if reading.of == name and reading.is_on(dataset)
+            if reading.of == name and (not reading.datasets or dataset in reading.datasets)
         }
         has_features = find_setting(self.setting).has_features
         is_committee = has_features and "n_members" not in parameters_of(entry)

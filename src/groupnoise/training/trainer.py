@@ -152,8 +152,12 @@ class _Training:
     def run(self, state: TrainingState) -> None:
         """Resume from a state and train to the end."""
         try:
-            if not state.is_over(self.plan):
-                self._run_epochs(state)
+            is_left = not state.is_over(self.plan)
+            while not state.is_over(self.plan):
+                self._finish_epoch(state)
+                self._close_epoch(state)
+            if is_left and self.saver is not None:
+                self.saver.save(state)
         except GroupNoiseError as error:
             if isinstance(error, TrainingError) and state.best.epoch is None and self.saver:
                 # A gradient may have spoilt the weights before the loss shows it.
@@ -165,13 +169,6 @@ class _Training:
             state.history.best_epoch = state.best.epoch
         if self.plan.keep == "best":
             state.best.restore(state.model)
-
-    def _run_epochs(self, state: TrainingState) -> None:
-        while not state.is_over(self.plan):
-            self._finish_epoch(state)
-            self._close_epoch(state)
-        if self.saver is not None:
-            self.saver.save(state)
 
     def _finish_epoch(self, state: TrainingState) -> None:
         """Make the steps that are left of the epoch under way."""

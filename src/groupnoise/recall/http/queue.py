@@ -27,9 +27,6 @@ class _Waiting:
     options: RecallOptions
     answer: asyncio.Future[Recalled]
 
-    def fits_with(self, other: _Waiting) -> bool:
-        return self.model is other.model and self.options == other.options
-
     @property
     def n_scores(self) -> int:
         n_clicks = sum(len(history) + 1 for history in self.histories)
@@ -127,7 +124,7 @@ def _taken(
         fits = not batch or (
             n_histories + len(one.histories) <= MAX_TOGETHER
             and n_scores + one.n_scores <= max_scores
-            and one.fits_with(batch[0])
+            and (one.model is batch[0].model and one.options == batch[0].options)
         )
         if fits:
             batch.append(one)

@@ -127,7 +127,8 @@ class ServiceSettings:
             raise ParameterError(f"host is written without brackets; got {self.host!r}.")
         if self.token is not None and not self.token.strip():
             raise ParameterError("token must not be empty; leave it out to serve loopback only.")
-        if self.token is not None and not _fits_in_a_header(self.token):
+        token = self.token or ""
+        if not (token.isascii() and token.isprintable() and token == token.strip()):
             raise ParameterError(
                 "token must be printable ASCII without space around it; a header carries no other."
             )
@@ -208,10 +209,6 @@ class Canary:
         # The version is hashed too, so that not the same users get every canary.
         digest = hashlib.sha256(f"{self.version}:{user}".encode()).digest()
         return int.from_bytes(digest[:8], "big") < self.share * 2**64
-
-
-def _fits_in_a_header(token: str) -> bool:
-    return token.isascii() and token.isprintable() and token == token.strip()
 
 
 def is_loopback(host: str) -> bool:

@@ -111,8 +111,12 @@ def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> 
 
 def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
     """Write `report.html` and `report.md`, and return their paths."""
-    plan, sections, ranks = outcome.plan, make_sections(outcome), _ranks(outcome)
-    pictures = {c: rank_picture(table) for c, table in rank_tables(outcome).items()}
+    plan, sections, tables = outcome.plan, make_sections(outcome), rank_tables(outcome)
+    ranks = {
+        criterion: {method: float(np.mean(each)) for method, each in table.items()}
+        for criterion, table in tables.items()
+    }
+    pictures = {criterion: rank_picture(table) for criterion, table in tables.items()}
     tests = {
         criterion: rank_tests(under(outcome.results, criterion), not_baselines(plan.recipe))
         for criterion in plan.recipe.criteria
@@ -172,14 +176,6 @@ def rank_tables(outcome: Reproduction) -> dict[str, dict[str, list[float]]]:
         for criterion in recipe.criteria
     }
     return {criterion: table for criterion, table in found.items() if table}
-
-
-def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
-    """Return for each criterion the mean rank of every method, best first."""
-    return {
-        criterion: {method: float(np.mean(ranks)) for method, ranks in table.items()}
-        for criterion, table in rank_tables(outcome).items()
-    }
 
 
 @dataclass(frozen=True)
