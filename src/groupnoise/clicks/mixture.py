@@ -104,28 +104,6 @@ def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:
     return np.asarray(np.log(scores.sum(axis=axis)) + highest.squeeze(axis))
 
 
-def log_group_weight(
-    features: Float32Array,
-    form: str,
-    *,
-    similarity: str = "dot",
-    scale: float = 1.0,
-    negatives: Float32Array | None = None,
-) -> Float32Array:
-    """Return log P(click | history) of groups of one size.
-
-    Of shape (n, size). `features` (n, size, dim): f of the clicks. `form` (one of "sigmoid",
-    "contrastive"): the paper's form, or that of the authors' code. `similarity` (one of "dot",
-    "neg_kl"): s of Eq. 6. `scale`: multiplies S. `negatives` (n_negatives, dim): what "contrastive"
-    holds every click against.
-    """
-    between, context = _SIMILARITIES[similarity]
-    if form == "sigmoid":
-        return _sigmoid_weight(features, between, context, scale)
-    assert negatives is not None  # a rule names them
-    return _contrastive_weight(features, negatives, between, context, scale)
-
-
 def popular_negatives(popularity: FloatArray, n: int = N_NEGATIVES) -> tuple[int, ...]:
     """Return items at even steps of all clicks, so that an item comes as often as it is clicked.
 
@@ -151,10 +129,14 @@ _Between = Callable[[Float32Array, Float32Array], Float32Array]
 _Context = Callable[[Float32Array, Float32Array, Float32Array], Float32Array]
 
 
-def _sigmoid_weight(
+def sigmoid_weight(
     features: Float32Array, between: _Between, context: _Context, scale: float
 ) -> Float32Array:
-    """Return the paper's form: log sigmoid of S(context of the other clicks, click)."""
+    """Return log P(click | history) of groups of one size, (n, size), in the paper's form.
+
+    Log sigmoid of S(context of the other clicks, click). `features` (n, size, dim): f of the
+    clicks. `between`, `context`: those of S, which `scale` multiplies; see `SIMILARITIES`.
+    """
     size = features.shape[1]
     if size == 1:  # no context to agree with
         return np.zeros(features.shape[:2], dtype=features.dtype)
@@ -164,16 +146,17 @@ def _sigmoid_weight(
     return np.asarray(-np.logaddexp(agreement.dtype.type(0), -agreement))
 
 
-def _contrastive_weight(
+def contrastive_weight(
     features: Float32Array,
     negatives: Float32Array,
     between: _Between,
     context: _Context,
     scale: float,
 ) -> Float32Array:
-    """Return the authors' form: a click against negatives, each in the context of the group.
+    """Return it in the authors' form: a click against negatives, each in the context of the group.
 
-    As in their code an object's own similarity enters its attention as zero.
+    `negatives` (n_negatives, dim): what every click is held against. As in their code an object's
+    own similarity enters its attention as zero.
     """
     size = features.shape[1]
     likeness = scale * between(features, features)
@@ -208,7 +191,7 @@ def _kl_context(
     return np.asarray((mixed * (queries - np.log(mixed))).sum(axis=-1))
 
 
-_SIMILARITIES: dict[str, tuple[_Between, _Context]] = {
+SIMILARITIES: dict[str, tuple[_Between, _Context]] = {
     "dot": (_dot_between, _dot_context),
     "neg_kl": (_kl_between, _kl_context),
 }

@@ -20,11 +20,13 @@ import numpy as np
 from scipy import sparse
 
 from groupnoise.clicks.mixture import (
+    SIMILARITIES,
     Float32Array,
     Mixture,
+    contrastive_weight,
     distinct_of,
-    log_group_weight,
     recent_clicks,
+    sigmoid_weight,
 )
 from groupnoise.clicks.recurrence import Recurrence, recurrences_from
 from groupnoise.core.arrays import IntArray
@@ -287,10 +289,8 @@ class ScoringRule:
             return np.zeros(features.shape[:2], dtype=features.dtype)
         if callable(self.weighting):
             return self.weighting(features)
-        return log_group_weight(
-            features,
-            self.weighting,
-            similarity=self.similarity,
-            scale=self.similarity_scale,
-            negatives=negatives,
-        )
+        of_similarity = (*SIMILARITIES[self.similarity], self.similarity_scale)
+        if self.weighting == "sigmoid":
+            return sigmoid_weight(features, *of_similarity)
+        assert negatives is not None  # a rule names them
+        return contrastive_weight(features, negatives, *of_similarity)

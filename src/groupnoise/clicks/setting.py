@@ -176,8 +176,42 @@ class ClickSetting(Setting[ClickDataset]):
         return Answers(columns, notes=notes)
 
     def describe(self, dataset: ClickDataset) -> Description:
-        """Return lengths, popularity and oddities."""
-        return describe_clicks(dataset)
+        """Return lengths, popularity, notes and oddities of histories."""
+        histories, lengths = dataset.histories, dataset.histories.sizes
+        n_clicks_of = np.bincount(histories.objects, minlength=dataset.n_items)
+        pairs = histories.group_of_object * dataset.n_items + histories.objects
+        busiest = np.sort(n_clicks_of)[::-1][: max(1, dataset.n_items // 100)]
+        draft = DescriptionDraft()
+        draft.facts |= {
+            "users": len(histories),
+            "items": dataset.n_items,
+            "clicks": histories.n_objects,
+            "clicks per user, mean": float(lengths.mean()),
+            "clicks per item, mean": float(n_clicks_of.mean()),
+            "clicks on the busiest 1 % of items, share": float(busiest.sum() / histories.n_objects),
+            "clicks on an item the user clicked before": len(pairs) - len(np.unique(pairs)),
+        }
+        if dataset.is_stray is not None:
+            draft.facts["stray clicks, share"] = float(dataset.is_stray.mean())
+        for protocol, least in MIN_PROTOCOL_CLICKS.items():
+            what = f"users that --protocol {protocol} never asks (below {least} clicks)"
+            draft.facts[what] = int((lengths < least).sum())
+        for key, value in dataset.notes.items():
+            if isinstance(value, (int, float, str)):
+                draft.facts[key.replace("_", " ")] = value
+        draft.histograms += [
+            histogram_of_sizes("Clicks per user", lengths),
+            histogram_of_sizes("Clicks per item", n_clicks_of),
+        ]
+        draft.oddities += [
+            *count_oddity(lengths == 1, "users", "with a single click, too few for any group"),
+            *count_oddity(n_clicks_of == 0, "items", "without a click"),
+        ]
+        draft.oddities += oddities_of(dataset)
+        if dataset.titles is not None:
+            without_title = np.array([not title.strip() for title in dataset.titles])
+            draft.oddities += count_oddity(without_title, "items", "without a title")
+        return draft.finish(dataset.name, "rs")
 
     def summary(self, dataset: ClickDataset) -> str:
         """Return the numbers of histories, items and clicks, and of what was left out."""
@@ -277,42 +311,3 @@ def _about_unknown_clicks(indexed: IndexedHistories) -> tuple[str, ...]:
 
 
 SETTING = ClickSetting()
-
-
-def describe_clicks(dataset: ClickDataset) -> Description:
-    """Return lengths, popularity, notes and oddities of histories."""
-    histories, lengths = dataset.histories, dataset.histories.sizes
-    n_clicks_of = np.bincount(histories.objects, minlength=dataset.n_items)
-    pairs = histories.group_of_object * dataset.n_items + histories.objects
-    busiest = np.sort(n_clicks_of)[::-1][: max(1, dataset.n_items // 100)]
-    draft = DescriptionDraft()
-    draft.facts |= {
-        "users": len(histories),
-        "items": dataset.n_items,
-        "clicks": histories.n_objects,
-        "clicks per user, mean": float(lengths.mean()),
-        "clicks per item, mean": float(n_clicks_of.mean()),
-        "clicks on the busiest 1 % of items, share": float(busiest.sum() / histories.n_objects),
-        "clicks on an item the user clicked before": len(pairs) - len(np.unique(pairs)),
-    }
-    if dataset.is_stray is not None:
-        draft.facts["stray clicks, share"] = float(dataset.is_stray.mean())
-    for protocol, least in MIN_PROTOCOL_CLICKS.items():
-        n_short = int((lengths < least).sum())
-        draft.facts[f"users that --protocol {protocol} never asks (below {least} clicks)"] = n_short
-    for key, value in dataset.notes.items():
-        if isinstance(value, (int, float, str)):
-            draft.facts[key.replace("_", " ")] = value
-    draft.histograms += [
-        histogram_of_sizes("Clicks per user", lengths),
-        histogram_of_sizes("Clicks per item", n_clicks_of),
-    ]
-    draft.oddities += [
-        *count_oddity(lengths == 1, "users", "with a single click, too few for any group"),
-        *count_oddity(n_clicks_of == 0, "items", "without a click"),
-    ]
-    draft.oddities += oddities_of(dataset)
-    if dataset.titles is not None:
-        without_title = np.array([not title.strip() for title in dataset.titles])
-        draft.oddities += count_oddity(without_title, "items", "without a title")
-    return draft.finish(dataset.name, "rs")

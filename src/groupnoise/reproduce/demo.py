@@ -126,8 +126,7 @@ def picture_bags(trial: BagTrial, estimator: Any) -> Gallery[BagPicture]:
         )
 
     is_right = truth[offsets[:-1] + selected.chosen] == labels
-    first, mistakes = _shown(np.arange(len(labels)), is_right)
-    return Gallery([draw(row) for row in first], [draw(row) for row in mistakes])
+    return _gallery(draw, np.arange(len(labels)), is_right)
 
 
 def picture_candidates(trial: CandidateTrial, estimator: Any) -> Gallery[CandidatePicture]:
@@ -152,8 +151,7 @@ def picture_candidates(trial: CandidateTrial, estimator: Any) -> Gallery[Candida
 
     rank = np.cumsum(train.candidates, axis=1) - 1  # position of a label among the candidates
     is_right = rank[np.arange(len(truth)), truth] == selected.chosen
-    first, mistakes = _shown(np.arange(len(truth)), is_right)
-    return Gallery([draw(row) for row in first], [draw(row) for row in mistakes])
+    return _gallery(draw, np.arange(len(truth)), is_right)
 
 
 def picture_histories(trial: ClickTrial, estimator: Any) -> Gallery[HistoryPicture]:
@@ -191,14 +189,15 @@ def picture_histories(trial: ClickTrial, estimator: Any) -> Gallery[HistoryPictu
     telling = np.logical_or.reduceat(is_stray, starts) & np.logical_or.reduceat(leads_on, starts)
     rows = np.flatnonzero(telling)
     rows = rows[np.unique(windows.users[rows], return_index=True)[1]]
-    first, mistakes = _shown(rows, leads_on[starts + selected.chosen][rows])
-    return Gallery([draw(row) for row in first], [draw(row) for row in mistakes])
+    return _gallery(draw, rows, leads_on[starts + selected.chosen][rows])
 
 
-def _shown(rows: IntArray, is_right: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return the first rows, and the first mistakes after them."""
-    later = rows[N_FIRST:]
-    return rows[:N_FIRST], later[~is_right[N_FIRST:]][:N_WRONG]
+def _gallery(
+    draw: Callable[[int], Picture], rows: IntArray, is_right: BoolArray
+) -> Gallery[Picture]:
+    """Draw the first rows, and the first mistakes after them."""
+    mistakes = rows[N_FIRST:][~is_right[N_FIRST:]][:N_WRONG]
+    return Gallery([draw(row) for row in rows[:N_FIRST]], [draw(row) for row in mistakes])
 
 
 @dataclass(frozen=True)

@@ -190,19 +190,25 @@ def mean_ranks(
     """
     from scipy.stats import rankdata
 
+    means = _means_over_sets(results, left_out)
+    table = -np.array(list(means.values()))  # (methods, sets)
+    if not means or table.shape[1] < 2:
+        return {}
+    ranks = dict(zip(means, rankdata(table, axis=0).tolist(), strict=True))
+    return dict(sorted(ranks.items(), key=lambda pair: np.mean(pair[1])))
+
+
+def _means_over_sets(
+    results: Sequence[TrialResult], left_out: Sequence[str]
+) -> dict[str, list[float]]:
+    """Return the mean on every data set, of methods that were run on all of them."""
     by_dataset = []
     for dataset in dict.fromkeys(result.dataset for result in results):
         here = [r for r in results if r.dataset == dataset and r.method not in left_out]
         if here:
             by_dataset.append(mean_values(here, main_metric(here)))
-    if len(by_dataset) < 2:
-        return {}
-    everywhere = [m for m in by_dataset[0] if all(m in means for means in by_dataset)]
-    if not everywhere:
-        return {}
-    ranks = [rankdata([-means[m] for m in everywhere]) for means in by_dataset]
-    table = {m: [float(rank[i]) for rank in ranks] for i, m in enumerate(everywhere)}
-    return dict(sorted(table.items(), key=lambda pair: np.mean(pair[1])))
+    found = {m: [means.get(m) for means in by_dataset] for means in by_dataset for m in means}
+    return {m: [v for v in each if v is not None] for m, each in found.items() if None not in each}
 
 
 def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> dict[str, float]:
@@ -211,14 +217,8 @@ def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> 
     p-values of signed-rank tests, adjusted by Holm; none with too few data sets. `left_out`: rows
     that are not compared.
     """
-    by_method: dict[str, list[float]] = {}
-    datasets = list(dict.fromkeys(result.dataset for result in results))
-    for dataset in datasets:
-        here = [r for r in results if r.dataset == dataset and r.method not in left_out]
-        for method, mean in mean_values(here, main_metric(here)).items():
-            by_method.setdefault(method, []).append(mean)
-    whole = {method: means for method, means in by_method.items() if len(means) == len(datasets)}
-    return signed_rank_tests(whole, OURS) if OURS in whole else {}
+    means = _means_over_sets(results, left_out)
+    return signed_rank_tests(means, OURS) if OURS in means else {}
 
 
 def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
