@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
 from groupnoise.clicks.history_split import FIRST_DATE, MILLISECONDS
-from groupnoise.clicks.windows import cut_windows
+from groupnoise.clicks.windows import blocks_of_histories, cut_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -249,27 +247,17 @@ def _why(facts: dict[str, Fact], user: int, item: Any) -> str:
     return ", ".join(said)
 
 
-def _blocks(histories: Groups) -> Iterator[slice]:
-    """Yield ranges of histories of about `BLOCK_CLICKS` clicks, so that a mapped log stays so."""
-    reached = np.arange(0, histories.n_objects, BLOCK_CLICKS)
-    cuts = np.unique([*np.searchsorted(histories.offsets, reached), len(histories)])
-    for begin, end in pairwise(cuts.tolist()):
-        yield slice(begin, end)
-
-
 def _most_clicked(dataset: ClickDataset) -> tuple[IntArray, IntArray]:
     """Return the item that each user clicked most, and how often."""
-    offsets, n_items = dataset.histories.offsets, dataset.n_items
+    n_items = dataset.n_items
     most, repeats = np.zeros((2, len(dataset.histories)), dtype=np.int64)
-    for rows in _blocks(dataset.histories):
-        clicks = slice(offsets[rows.start], offsets[rows.stop])
-        sizes = np.diff(offsets[rows.start : rows.stop + 1])
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        pairs = owner * n_items + np.asarray(dataset.histories.objects[clicks])
+    for begin, block in blocks_of_histories(dataset.histories, BLOCK_CLICKS):
+        rows = slice(begin, begin + len(block))
+        pairs = block.group_of_object * n_items + np.asarray(block.objects)
         distinct, counts = np.unique(pairs, return_counts=True)
         user, item = np.divmod(distinct, n_items)
         order = np.lexsort((-counts, user))
-        first = order[np.searchsorted(user, np.arange(len(sizes)))]
+        first = order[np.searchsorted(user, np.arange(len(block)))]
         most[rows], repeats[rows] = item[first], counts[first]
     return most, repeats
 
@@ -280,7 +268,8 @@ def _in_a_minute(dataset: ClickDataset) -> IntArray | None:
         return None
     offsets, most = dataset.histories.offsets, np.zeros(len(dataset.histories), dtype=np.int64)
     n_whole = 0
-    for rows in _blocks(dataset.histories):
+    for begin, block in blocks_of_histories(dataset.histories, BLOCK_CLICKS):
+        rows = slice(begin, begin + len(block))
         times = np.asarray(
             dataset.timestamps[offsets[rows.start] : offsets[rows.stop]], dtype=np.float64
         )
@@ -289,11 +278,9 @@ def _in_a_minute(dataset: ClickDataset) -> IntArray | None:
             return None
         n_whole += int((times % MINUTE == 0).sum())
         # One axis of time for all, on which users are more than a minute apart.
-        sizes = np.diff(offsets[rows.start : rows.stop + 1])
-        owner = np.repeat(np.arange(len(sizes)), sizes)
         times = times - times.min()
-        along = times + owner * (times.max() + 2 * MINUTE)
+        along = times + block.group_of_object * (times.max() + 2 * MINUTE)
         within = np.searchsorted(along, along + MINUTE, side="left") - np.arange(len(along))
-        most[rows] = np.maximum.reduceat(within, offsets[rows] - offsets[rows.start])
+        most[rows] = np.maximum.reduceat(within, block.offsets[:-1])
     # Times of whole minutes, or days, do not say how fast the clicks between them came.
     return None if 2 * n_whole > dataset.histories.n_objects else most

@@ -127,7 +127,7 @@ class Catalogue:
             return given.astype(np.str_)
         largest = int(self.ids.max())
         unknown = largest + 1 if largest < np.iinfo(np.int64).max else int(self.ids.min()) - 1
-        whole = [_whole_number(text) for text in given.tolist()]
+        whole = [whole_number(text) for text in given.tolist()]
         return np.array([unknown if n is None else n for n in whole], dtype=np.int64)
 
     def index(self, histories: ItemHistories | RaggedIndices) -> IndexedHistories:
@@ -316,12 +316,13 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
     )
 
 
-def _whole_number(text: str) -> int | None:
-    """Return the whole number that a text spells, None for '007', '7x' and what is too large."""
-    is_plain = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 20
-    number = int(text) if is_plain else None
-    fits = number is not None and str(number) == text and -(2**63) <= number < 2**63
-    return number if fits else None
+def whole_number(value: Any) -> int | None:
+    """Return the whole number that an id spells, None for '007', '7x' and what is too large."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -(2**63) <= number < 2**63 and str(number) == str(value) else None
 
 
 def _decoded(text: bytes, offsets: list[int]) -> list[str]:

@@ -195,15 +195,20 @@ def keep_clicks(
     )
 
 
+def no_times_for_sessions(name: str) -> DataError:
+    """Return what is said of a log that cannot be cut into sessions."""
+    return DataError(
+        f"{name} has no column that looks like the time, which sessions need; name it with `time` "
+        "(--time)."
+    )
+
+
 def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
     """Return histories that end where more than `session_gap` passes between two clicks."""
     check_positive("session_gap", session_gap)
     timestamps = clicks.timestamps
     if timestamps is None:
-        raise DataError(
-            f"{clicks.name} has no column that looks like the time, which sessions need; name it "
-            "with `time` (--time)."
-        )
+        raise no_times_for_sessions(clicks.name)
     begins = np.concatenate([[True], np.diff(timestamps) > session_gap])
     begins[clicks.histories.offsets[:-1]] = True
     starts = np.flatnonzero(begins)

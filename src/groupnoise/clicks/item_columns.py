@@ -76,7 +76,8 @@ class Column:
             if spread <= 1e-12:
                 return None
             return cls(cells.name, kind, (), tuple(offset.tolist()), (1.0 / spread,) * len(offset))
-        lists = [set(own) for own in _words(cells, kind)]
+        # Each word once, in order: of a set the order differs from one process to the next.
+        lists = [dict.fromkeys(own) for own in _words(cells, kind)]
         counts = Counter(word for own in lists for word in own)
         usual = [(word, n) for word, n in counts.most_common(MAX_WORDS) if n >= MIN_ITEMS]
         if not usual:

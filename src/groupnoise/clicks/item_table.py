@@ -300,20 +300,23 @@ def catalogue_with(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
     has.
     """
     known = {str(each) for each in catalogue.ids.tolist()}
-    new = [each for each in rows.ids if each not in known]
+    new: list[Any] = [each for each in rows.ids if each not in known]
     if len(new) == len(rows.ids):
         raise DataError(
             f"none of the {len(new)} items of {rows.origin} is in the log, such as {new[0]!r}; "
             "give ids as the log has them."
         )
-    if catalogue.ids.dtype.kind != "i":
-        return Catalogue([*catalogue.ids.tolist(), *new])
-    for each in new:
+    if catalogue.ids.dtype.kind == "i":
+        new = whole_numbers(new, rows.origin, "the log")
+    return Catalogue([*catalogue.ids.tolist(), *new])
+
+
+def whole_numbers(ids: Sequence[str], origin: str, of: object) -> list[Any]:
+    """Return ids of a table as the whole numbers that those of a log or an artifact are."""
+    for each in ids:
         if not each.removeprefix("-").isdecimal():
-            raise DataError(
-                f"{rows.origin}: item {each!r} is no whole number, as ids of the log are."
-            )
-    return Catalogue([*catalogue.ids.tolist(), *map(int, new)])
+            raise DataError(f"{origin}: item {each!r} is no whole number, as the ids of {of} are.")
+    return [int(each) for each in ids]
 
 
 def positions_of(catalogue: Catalogue, rows: ItemRows) -> IntArray:

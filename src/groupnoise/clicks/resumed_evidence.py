@@ -119,7 +119,7 @@ def _reader(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEnc
     return reader
 
 
-def updated(
+def train_further(
     evidence: Evidence,
     histories: Groups,
     parameters: Mapping[str, Any],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.external_sort import prefetch
-from groupnoise.clicks.windows import check_window_sizes, find_windows, gather_windows, too_short
+from groupnoise.clicks.windows import (
+    blocks_of_histories,
+    check_window_sizes,
+    find_windows,
+    gather_windows,
+    too_short,
+)
 from groupnoise.core.arrays import IntArray, ProgressCallback, blocks
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
@@ -94,7 +100,7 @@ def write_windows(
         writers["offsets"].append(np.zeros(1))
         cut = (
             (first, len(block), _cut(block, how, size, min_size, _last_clicks(block, first, held)))
-            for first, block in _blocks(histories, clicks_at_once)
+            for first, block in blocks_of_histories(histories, clicks_at_once)
         )
         for first_user, n_users, windows in prefetch(cut):
             if windows is not None:
@@ -109,17 +115,6 @@ def write_windows(
     mapped = open_groups(folder)
     assert isinstance(mapped, Windows)
     return mapped
-
-
-def _blocks(histories: Groups, clicks_at_once: int) -> Iterator[tuple[int, Groups]]:
-    """Yield the first user and the histories of each block; a history is never divided."""
-    offsets, first = histories.offsets, 0
-    while first < len(histories):
-        last = int(np.searchsorted(offsets, offsets[first] + clicks_at_once, side="right")) - 1
-        last = max(last, first + 1)
-        begin, end = offsets[first], offsets[last]
-        yield first, Groups(histories.objects[begin:end], offsets[first : last + 1] - begin)
-        first = last
 
 
 def _last_clicks(block: Groups, first_user: int, held: IntArray) -> IntArray:

@@ -22,7 +22,7 @@ from groupnoise.clicks.external_sort import (
     run_path,
     write_runs,
 )
-from groupnoise.clicks.filters import REPEAT_RULES, keep_core
+from groupnoise.clicks.filters import REPEAT_RULES, keep_core, no_times_for_sessions
 from groupnoise.clicks.log import is_log_of_rows, read_clicks
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_choice, check_count, check_positive
@@ -183,10 +183,7 @@ def _convert(
     """Write the arrays of a click data set, and return their entries and what was counted."""
     plan = make_plan(text_columns=(), report=report)
     if rules.session_gap is not None and plan.columns.time is None:
-        raise DataError(
-            f"{plan.source.paths[0]} has no column that looks like the time, which sessions need; "
-            "name it with `time` (--time)."
-        )
+        raise no_times_for_sessions(plan.source.paths[0])
     text_columns: set[str] = set()
     while True:
         state = ConversionState.load(building, {**plan.fingerprint(), **asdict(rules)})

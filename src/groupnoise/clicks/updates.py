@@ -22,7 +22,7 @@ from groupnoise.clicks.resumed_evidence import (
     among_neighbours,
     chosen_strength,
     placed_by_features,
-    updated,
+    train_further,
 )
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.clicks.windows import cut_windows, large_enough
@@ -103,8 +103,8 @@ class UpdatableRecommender(WindowTraining):
             is_text = self.catalogue_.ids.dtype.kind == "U"
             ids = log.item_ids.astype(np.str_) if is_text else log.item_ids
             histories = [ids[history] for history in log.histories]
-        rows, n_known = _left(list(histories), known, forget)  # type: ignore[arg-type]
-        catalogue = _grown(self.catalogue_, rows)
+        rows, n_known = _without_forgotten(list(histories), known, forget)  # type: ignore[arg-type]
+        catalogue = _with_new_items(self.catalogue_, rows)
         indexed = catalogue.index(rows)
         training = Groups(indexed.items, indexed.offsets)
         is_new = training.position_of_object >= np.repeat(n_known, training.sizes)
@@ -141,7 +141,7 @@ class UpdatableRecommender(WindowTraining):
         taken = {option.name: option for option in self.decisions_.options}
         parameters = taken[self.decisions_.taken[0][0]].parameters
         n_members = len(member_encoders(parameters["encoder"]))
-        found, records = updated(
+        found, records = train_further(
             evidence,
             training,
             parameters,
@@ -290,7 +290,7 @@ class UpdatableRecommender(WindowTraining):
         return Standing.of(scores, is_new)
 
 
-def _left(
+def _without_forgotten(
     histories: list[Any], known: ArrayLike | None, forget: Sequence[Any]
 ) -> tuple[list[Any], IntArray]:
     """Return histories without forgotten items, and how many clicks of each are not new."""
@@ -314,7 +314,7 @@ def _left(
     return [rows[number] for number in kept], np.array(counts, dtype=np.int64)[kept]
 
 
-def _grown(catalogue: Catalogue, rows: list[Any]) -> Catalogue:
+def _with_new_items(catalogue: Catalogue, rows: list[Any]) -> Catalogue:
     """Return a catalogue with all items of some histories, the new ones at its end."""
     found: NDArray[Any] = Catalogue.of_histories(rows).ids
     if found.dtype.kind != catalogue.ids.dtype.kind:

@@ -153,16 +153,14 @@ def _session_bounds(
 def _later_clicks(starts: IntArray, stops: IntArray, first: int) -> tuple[IntArray, IntArray]:
     """Return every click with at least `first` clicks before it, and how many those are."""
     counts = np.maximum(stops - starts - first, 0)
-    row_begins = np.cumsum(counts) - counts
-    behind = np.arange(counts.sum()) - np.repeat(row_begins, counts) + first
+    behind = ragged_rows(np.full(len(counts), first), counts)
     return np.repeat(starts, counts) + behind, behind
 
 
 def _chunk_ends(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray, IntArray]:
     """Return the last click of each chunk of `size + 1`, and how many precede it there."""
     counts = -(-(stops - starts) // (size + 1))
-    row_begins = np.cumsum(counts) - counts
-    ordinal = np.arange(counts.sum()) - np.repeat(row_begins, counts)
+    ordinal = ragged_rows(np.zeros(len(counts)), counts)
     chunk_starts = np.repeat(starts, counts) + ordinal * (size + 1)
     chunk_stops = np.minimum(chunk_starts + size + 1, np.repeat(stops, counts))
     return chunk_stops - 1, chunk_stops - 1 - chunk_starts
@@ -178,6 +176,17 @@ def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Win
         users=users,
         positions=targets - histories.offsets[users],
     )
+
+
+def blocks_of_histories(histories: Groups, clicks_at_once: int) -> Iterator[tuple[int, Groups]]:
+    """Yield the first user and the histories of each block; a history is never divided."""
+    offsets, first = histories.offsets, 0
+    while first < len(histories):
+        last = int(np.searchsorted(offsets, offsets[first] + clicks_at_once, side="right")) - 1
+        last = max(last, first + 1)
+        begin, end = offsets[first], offsets[last]
+        yield first, Groups(histories.objects[begin:end], offsets[first : last + 1] - begin)
+        first = last
 
 
 def large_enough(groups: Groups, min_size: int) -> Groups:

@@ -15,7 +15,13 @@ from scipy import sparse
 
 from groupnoise.clicks.item_columns import PREFIX
 from groupnoise.clicks.item_features import FeatureMap
-from groupnoise.clicks.item_table import NO_CATEGORY, ItemRows, read_item_rows, read_items
+from groupnoise.clicks.item_table import (
+    NO_CATEGORY,
+    ItemRows,
+    read_item_rows,
+    read_items,
+    whole_numbers,
+)
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import IntArray
@@ -205,14 +211,7 @@ def _new_ids(items: ItemTable, rows: ItemRows, folder: Path | str) -> list[Any]:
             f"{rows.origin}: item {rows.ids[there[0]]!r} is in {folder} already, as are "
             f"{len(there)} of {len(rows.ids)} in all; remove them first, or leave their rows out."
         )
-    if not items.has_integer_ids:
-        return rows.ids
-    for each in rows.ids:
-        if not each.removeprefix("-").isdecimal():
-            raise DataError(
-                f"{rows.origin}: item {each!r} is no whole number, as the ids of {folder} are."
-            )
-    return [int(each) for each in rows.ids]
+    return whole_numbers(rows.ids, rows.origin, folder) if items.has_integer_ids else rows.ids
 
 
 def _described(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.catalogue import whole_number
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of
 from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
@@ -293,7 +294,7 @@ class ItemTable:
         if self.has_integer_ids:
             if array is not None and array.dtype.kind in "iu":
                 return array.astype(np.int64), np.ones(len(array), dtype=bool)
-            numbers = [_whole_number(value) for value in ids]
+            numbers = [whole_number(value) for value in ids]
             usable = np.array([number is not None for number in numbers])
             return np.array([number or 0 for number in numbers], dtype=np.int64), usable
         texts = [str(value).encode("utf-8", "replace") for value in ids]
@@ -363,11 +364,3 @@ def _pack_ids(ids: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
 def _check_length(name: str, values: Any, expected: int) -> None:
     if len(values) != expected:
         raise DataError(f"{name} must have one entry per item ({expected}); got {len(values)}.")
-
-
-def _whole_number(value: Any) -> int | None:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if -(2**63) <= number < 2**63 and str(number) == str(value) else None

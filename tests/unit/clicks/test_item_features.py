@@ -199,6 +199,13 @@ def test_what_cells_hold_is_found_out(cells: list[object], kind: str, width: int
     assert np.isfinite(column.features(series).toarray()).all()
 
 
+def test_words_that_are_as_frequent_stand_in_the_order_in_which_they_come() -> None:
+    words = [f"word{number * 7919 % 1000}" for number in range(30)]
+    column = Column.learned(pl.Series("column", [" ".join(words[:20]), " ".join(words)] * 2))
+    assert column is not None
+    assert column.words == tuple(words)
+
+
 @pytest.mark.parametrize("cells", [["a", "b", "c"], [2.0, 2.0], [None, None]])
 def test_a_column_that_says_nothing_is_left_out(cells: list[object]) -> None:
     assert Column.learned(pl.Series("column", cells)) is None
