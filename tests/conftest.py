@@ -66,11 +66,11 @@ def browser():
 @pytest.fixture(scope="module")
 def small_forests():
     """Few trees in forests, where how well they answer is not what is tested."""
-    from groupnoise.candidates import kernel
+    from groupnoise.candidates import solved
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "N_TREES", 12)
-        patch.setattr(kernel, "N_TRIED", 10)
+        patch.setattr(solved, "N_TREES", 12)
+        patch.setattr(solved, "N_TRIED", 10)
         yield
 
 

@@ -20,6 +20,7 @@ from groupnoise.core.arrays import (
     generator_from,
     offsets_of,
     ragged_rows,
+    stratified_folds,
 )
 from groupnoise.core.checks import check_count
 from groupnoise.core.words import counted
@@ -197,20 +198,12 @@ def _folds(
 
     Rows of one cluster, such as the bags of a patient, share a fold.
     """
-    if clusters is not None:
-        _, first, codes = np.unique(clusters, return_index=True, return_inverse=True)
-        if len(first) < n_folds:
-            raise DataError(
-                f"{n_folds} folds are too many for {counted(len(first), 'patients')}; ask for "
-                "fewer with n_folds (--folds), or give more."
-            )
-        of_cluster: IntArray = _folds(strata[first], n_folds, random_state)
-        return of_cluster[codes]
-    order = generator_from(random_state).permutation(len(strata))
-    by_stratum = order[np.argsort(strata[order], kind="stable")]
-    fold = np.empty(len(strata), dtype=np.int64)
-    fold[by_stratum] = np.arange(len(strata)) % n_folds
-    return fold
+    if clusters is not None and (n_clusters := len(np.unique(clusters))) < n_folds:
+        raise DataError(
+            f"{n_folds} folds are too many for {counted(n_clusters, 'patients')}; ask for "
+            "fewer with n_folds (--folds), or give more."
+        )
+    return stratified_folds(strata, n_folds, generator_from(random_state), clusters)
 
 
 def _collect(

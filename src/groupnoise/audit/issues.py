@@ -305,9 +305,12 @@ class GroupIssues:
         mapping of str to ndarray
             The columns of its table.
         """
+        return self.named(self._listed(kind, top))
+
+    def _listed(self, kind: str, top: int | None = None) -> Columns:
         rows = self.ranked(kind, top)
         columns = self.table(self.kind(kind).table)
-        return self.named({name: values[rows] for name, values in columns.items()})
+        return {name: values[rows] for name, values in columns.items()}
 
     def to_polars(self, table: str = "groups") -> Any:
         """Return a table as a polars frame; needs the extra `data`.
@@ -344,9 +347,7 @@ class GroupIssues:
         path : path
             The file to write; its ending decides the format.
         """
-        rows = self.ranked(kind)
-        columns = self.table(self.kind(kind).table)
-        write_table(Path(path), {name: each[rows] for name, each in columns.items()}, self.named)
+        write_table(Path(path), self._listed(kind), self.named)
 
     def write(self, path: Path | str, table: str = "groups") -> None:
         """Write a table as .csv, .parquet or .json, whole or not at all."""

@@ -121,10 +121,8 @@ def _bag_case(
         for position in positions
     ]
     n_hidden = int(stop - first) - len(positions)
-    source = bag if dataset.bag_ids is None else dataset.bag_ids[bag].item()
-    return Case(
-        kind.name, float(found[kind.score]), source, label, verdict, objects, n_hidden=n_hidden
-    )
+    source, score = dataset.ids[bag].item(), float(found[kind.score])
+    return Case(kind.name, score, source, label, verdict, objects, n_hidden=n_hidden)
 
 
 def _candidate_case(

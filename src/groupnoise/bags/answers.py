@@ -15,7 +15,7 @@ from torch import Tensor
 
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import as_bags, check_no_scorer, holds_bags, read_bag_labels
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
@@ -42,7 +42,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     classes_: NDArray[Any]
     calibration_temperature_: float
     scaler_: Scaler
-    ensemble_: BagEnsemble | None
+    ensemble_: BagEnsemble | None = None
     decisions_: Decisions
     negative_label_: Any
     negatives_: NDArray[Any] | None = None
@@ -66,13 +66,13 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         with torch.no_grad():
             if self.ensemble_ is not None:
                 log_proba = self.ensemble_.log_probabilities(instances).float()
-                return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
-            blocks, members = torch.from_numpy(instances).split(EVALUATION_BATCH), []
-            for model in self._models():
-                targets = torch.arange(model.n_targets)
-                logits = [model.logits(model.encode_objects(block), targets) for block in blocks]
-                members.append(torch.cat(logits).log_softmax(-1))
-            log_proba = mean_probability(members)
+            else:
+                blocks, members = torch.from_numpy(instances).split(EVALUATION_BATCH), []
+                for model in self._models():
+                    targets = torch.arange(model.n_targets)
+                    logits = [model.logits(model.encode_objects(each), targets) for each in blocks]
+                    members.append(torch.cat(logits).log_softmax(-1))
+                log_proba = mean_probability(members)
             return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
 
     def predict_log_proba(self, X: Any, *, groups: ArrayLike | None = None) -> FloatArray:
@@ -177,7 +177,8 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def _log_instances(self, X: Any, groups: ArrayLike | None = None) -> Tensor:
         """Return log P(target | instance) in the order of the rows given, background last."""
         if groups is None and not holds_bags(X):
-            return self._log_probabilities(self._scaled_rows(X))
+            check_is_fitted(self, "model_")
+            return self._log_probabilities(self._prepared(rows_to_predict(self, X)))
         bags = self._read_bags(X, groups)
         parts = []
         for rows, sizes in self._parts(bags):
@@ -204,10 +205,6 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             part = bags.gathered(rows) if streamed else bags.subset(rows).objects
             yield part, sizes[rows]
 
-    def _scaled_rows(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self, "model_")
-        return self._prepared(rows_to_predict(self, X))
-
     def _prepared(self, instances: NDArray[Any]) -> NDArray[Any]:
         """Return instances as `_log_probabilities` takes them; members of an ensemble scale."""
         return instances if self.ensemble_ is not None else self.scaler_(instances)
@@ -218,6 +215,13 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         instances = as_bags(bags, groups)
         check_same_columns(self, tables_of_bags(bags, instances[0]))
         return instances
+
+    def _read_labelled(
+        self, bags: Any, y: Any, groups: ArrayLike | None
+    ) -> tuple[Groups, BoolArray]:
+        """Return bags and their labels, of the columns and classes seen in `fit`."""
+        instances = self._read_bags(bags, groups)
+        return instances, read_bag_labels(y, len(instances), self.classes_, groups=groups)[0]
 
     def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return the score of each class for each bag.
@@ -234,8 +238,10 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         ndarray of shape (n_bags, n_classes)
             Log probabilities; under the training loop, log scores of its selection.
         """
-        if getattr(self, "ensemble_", None) is not None:
-            return self._log_bag_proba(bags, groups)
+        if self.ensemble_ is not None:
+            told = self._parts(self._read_bags(bags, groups))
+            log_odds = np.concatenate([self.ensemble_.bag_log_odds(*each) for each in told])
+            return self.ensemble_.log_proba_of_bags(log_odds)
         objective = self._answering()
         parts = []
         for batch in self._batches(self._read_bags(bags, groups)):
@@ -264,15 +270,10 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             scores = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
         return np.exp(scores)
 
-    def _log_bag_proba(self, bags: Any, groups: ArrayLike | None) -> FloatArray:
-        assert self.ensemble_ is not None
-        parts = self._parts(self._read_bags(bags, groups))
-        return np.concatenate([self.ensemble_.bag_log_proba(*each) for each in parts])
-
     @property
     def _answers_sets(self) -> bool:
         """Whether bags are answered by sets of labels: those of the fit had several, or none."""
-        ensemble = getattr(self, "ensemble_", None)
+        ensemble = self.ensemble_
         return ensemble is not None and (not ensemble.exclusive or ensemble.has_unlabelled)
 
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
@@ -307,8 +308,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             One row per bag and per instance.
         """
         objective = self._answering()
-        instances = self._read_bags(bags, groups)
-        labels, _ = read_bag_labels(y, len(instances), self.classes_, groups=groups)
+        instances, labels = self._read_labelled(bags, y, groups)
         several = np.flatnonzero(labels.sum(axis=1) != 1)
         if len(several):
             raise DataError(

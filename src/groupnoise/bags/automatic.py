@@ -140,7 +140,10 @@ def decide_members(
         why = found.why
     if truth is not None and (truth >= 0).any():
         search.teach(*taught_bags(bags, labels, truth), negative)
-        reasons = (*reasons, _of_known(int((truth >= 0).sum())))
+        n_known = int((truth >= 0).sum())
+        teach = f"teach{'es' * (n_known == 1)}"
+        known = f"{counted(n_known, 'instances')} with known labels {teach} too."
+        reasons = (*reasons, known)
     given_weights = given is not None
     made = assembled(search, taken, negative, is_calibrated=not scarce, is_given=given_weights)
     sets = None if scarce else held_out_sets(made, bags, labels, truth)
@@ -211,7 +214,7 @@ def held_out_sets(
     pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
     log_bags = ensemble.log_proba_of_bags(pooled * ensemble.bag_scale + ensemble.bag_shift)
     own = labels[made.rows]
-    possible = own[made.bags.problem.segments.group.numpy()]
+    possible = own[made.bags.bag_of_row]
     if ensemble.negative is not None:
         possible[:, ensemble.negative] = True
     if truth is not None:
@@ -232,12 +235,6 @@ def cannot_be_held_out(labels: BoolArray) -> bool:
     `labels` (n_bags, n_classes): of all classes, the negative one included.
     """
     return bool((labels.sum(axis=0) >= 2).sum() < min(2, labels.shape[1]))
-
-
-def _of_known(n_instances: int) -> str:
-    """Say that instances with known labels teach too."""
-    teach = "teaches" if n_instances == 1 else "teach"
-    return f"{counted(n_instances, 'instances')} with known labels {teach} too."
 
 
 def of_bags_without_label(n_bags: int, negative: int | None, classes: NDArray[Any]) -> str:

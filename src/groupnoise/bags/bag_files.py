@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +146,7 @@ class BagFile:
         attributes = {} if found.coordinates is None else dict(_coordinates_of(sets)[1].attrs)
         names = attributes.get("names")
         if names is not None:
-            return BagContent(
-                found.features, found.coordinates, found.feature_names, _words(np.asarray(names))
-            )
+            return replace(found, coordinate_names=_words(np.asarray(names)))
         return found
 
     def _of_arrays(
@@ -179,14 +177,11 @@ class BagFile:
             chosen = arrays[usual if usual is not None else spare[0]]
         found = _coordinates_of(arrays)[1]
         coordinates = self._own_coordinates() if found is None else np.asarray(found[...])
-        names = arrays.get("feature_names")
-        places = arrays.get("coords_names")
-        return BagContent(
-            chosen,
-            coordinates,
-            None if names is None else _words(np.asarray(names)),
-            None if places is None else _words(np.asarray(places)),
+        names, places = (
+            None if named is None else _words(np.asarray(named))
+            for named in (arrays.get("feature_names"), arrays.get("coords_names"))
         )
+        return BagContent(chosen, coordinates, names, places)
 
     def _of_table(
         self,
@@ -267,7 +262,7 @@ class BagFile:
                 f"{self} has coordinates of shape {coordinates.shape} for {shape[0]} objects; one "
                 "row per object is needed."
             )
-        return BagContent(features, coordinates, content.feature_names, content.coordinate_names)
+        return replace(content, features=features, coordinates=coordinates)
 
 
 def open_zarr(path: Path) -> Any:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from groupnoise.bags.bag_files import (
     ARRAYS,
@@ -34,15 +32,14 @@ from groupnoise.bags.label_table import (
     names_no_bag,
     read_label_table,
 )
-from groupnoise.bags.label_words import KnownLabels
+from groupnoise.bags.label_words import BagRequest
 from groupnoise.core import streamed_groups
-from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, release_pages
 from groupnoise.core.checks import require
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.missing_numbers import Fill
 from groupnoise.io.sources import Report
 
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
@@ -76,33 +73,17 @@ def holds_bag_files(source: Any, labels: Any = None, labels_needed: bool = True)
     return any(file.suffix.lower() != ".npz" for file in arrays) or len(arrays) > 1
 
 
-def read_bag_folder(
-    source: str | Path,
-    *,
-    labels: Any = None,
-    group: str | None = None,
-    label: str | Sequence[str] | None = None,
-    features: str | Sequence[str] | None = None,
-    patient: str | None = None,
-    split: str | None = None,
-    label_separator: str | None = None,
-    name: str | None = None,
-    report: Report,
-    feature_names: Sequence[str] | None = None,
-    labels_needed: bool = True,
-    known: KnownLabels,
-    form: Mapping[str, Any] | None = None,
-    gaps: Fill | None = None,
-) -> BagDataset:
-    """Read bags that lie in a file each, in the order of their ids; parameters as in `read_bags`.
+def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDataset:
+    """Read bags that lie in a file each, in the order of their ids.
 
-    `form`: of the tables, as `read_table` takes it; of the table of labels the encoding alone.
+    `labels`: the table of labels, if one was given.
     """
+    report, gaps = asked.report, asked.fill
     path = Path(source)
     given = labels
     if labels is None and path.is_dir():
         labels = labels_in(path)
-        if labels is not None and labels_needed:
+        if labels is not None and asked.labels_needed:
             report(f"took {labels} as the table of labels")
     bags = find_bag_files(path, labels, report)
     if gaps is not None and any(bag.path.suffix.lower() in TABLES for bag in bags):
@@ -111,13 +92,13 @@ def read_bag_folder(
             "with a column of the bag."
         )
     found: BagLabels | None = None
-    if labels_needed:
+    if asked.labels_needed:
         ids = [bag.bag_id for bag in bags]
         if labels is None and (path / "labels").is_dir():
             found = labels_of_files(path / "labels", ids)
         elif labels is None:
             places = [bag.path.relative_to(path) for bag in bags if bag.group is None]
-            found = labels_by_folders(places, str(path), report, known)
+            found = labels_by_folders(places, str(path), report, asked.known)
             if found is None:
                 is_beside = places and places[0].parent == Path() and any(_bags_below(path))
                 stray = f", and {places[0]} beside them elsewhere" if is_beside else ""
@@ -127,12 +108,8 @@ def read_bag_folder(
                     f"into a folder that is called so{stray}."
                 )
         else:
-            found = read_label_table(
-                labels, ids, str(path), group=group, label=label, patient=patient, split=split,
-                label_separator=label_separator, report=report, known=known,
-                encoding=(form or {}).get("encoding"),
-            )  # fmt: skip
-    content = _read_all(bags, features, feature_names, form, gaps)
+            found = read_label_table(labels, ids, str(path), asked)
+    content, offsets = _read_all(bags, asked)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again
@@ -140,8 +117,8 @@ def read_bag_folder(
     if gaps is not None:
         columns["fill"] = gaps.learned
     return BagDataset(
-        name=name or path.stem,
-        bags=groups_of_rows(content.features, content.offsets),
+        name=path.stem,
+        bags=groups_of_rows(content.features, offsets),
         labels=empty if found is None else found.labels,
         class_names=[] if found is None else found.class_names,
         feature_names=content.feature_names,
@@ -258,31 +235,18 @@ def _is_bag(file: Path) -> bool:
     return is_kind and not file.name.startswith(".")
 
 
-@dataclass(frozen=True)
-class _AllBags:
-    """The objects of all bags, one after the other."""
+def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, IntArray]:
+    """Return the objects of all bags, one after the other, and where each bag begins.
 
-    features: FloatArray
-    offsets: NDArray[np.int64]
-    coordinates: FloatArray | None
-    feature_names: tuple[str, ...] | None
-    coordinate_names: tuple[str, ...] | None
-
-
-def _read_all(
-    bags: Sequence[BagFile],
-    features: str | Sequence[str] | None,
-    feature_names: Sequence[str] | None,
-    form: Mapping[str, Any] | None,
-    gaps: Fill | None,
-) -> _AllBags:
-    """Read every bag into one array; widths are compared before anything large is read."""
+    Widths are compared before anything large is read.
+    """
+    gaps = asked.fill
     sizes, places, dtypes = [], [], set()
     kept: dict[int, Any] = {}
     n_kept = 0
-    names, first = feature_names, None
+    names, first = asked.feature_names, None
     for number, bag in enumerate(bags):
-        with bag.open(features, names, form) as content:
+        with bag.open(asked.features, names, asked.form) as content:
             sizes.append(content.features.shape[0])
             dtypes.add(np.dtype(content.features.dtype))
             places.append(content.coordinates)
@@ -291,17 +255,17 @@ def _read_all(
                 n_kept += content.features.nbytes
             if first is None:
                 first = content
-                width, names = content.features.shape[1], content.feature_names or feature_names
+                width, names = content.features.shape[1], content.feature_names or names
         _check_like_first(bag, content, bags[0], width, first)
     assert first is not None
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = offsets_of(sizes)
     matrix = _room_for((int(offsets[-1]), width), dtypes)
     for number, bag in enumerate(bags):
         rows = matrix[offsets[number] : offsets[number + 1]]
         if number in kept:
             rows[...] = kept.pop(number)
         else:
-            with bag.open(features, names, form) as content:
+            with bag.open(asked.features, names, asked.form) as content:
                 rows[...] = content.features[...]
         if gaps is None:
             _check_finite(bag, rows)
@@ -313,7 +277,8 @@ def _read_all(
     coordinates = None
     if first.coordinates is not None:
         coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
-    return _AllBags(matrix, offsets, coordinates, first.feature_names, _names_of_coordinates(first))
+    places_named = _names_of_coordinates(first)
+    return BagContent(matrix, coordinates, first.feature_names, places_named), offsets
 
 
 def _names_of_coordinates(content: BagContent) -> tuple[str, ...] | None:

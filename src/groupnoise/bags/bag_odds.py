@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.temperature import CalibrationTrial, folds_of, judge_calibration
@@ -81,8 +81,7 @@ def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> F
 
     `proba` (n_rows, n_named): of instances. `of_bags` (n_bags, n_named). `sizes`: of the bags.
     """
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    most = np.maximum.reduceat(proba, starts, axis=0)
+    most = np.maximum.reduceat(proba, offsets_of(sizes)[:-1], axis=0)
     knee = KNEE * of_bags
     slope = np.where(most > of_bags, (of_bags - knee) / np.maximum(most - knee, 1e-300), 1.0)
     knee, slope = (each.repeat(sizes, axis=0) for each in (knee, slope))

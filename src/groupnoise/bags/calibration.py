@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from groupnoise.bags.answers import BagAnswers
 from groupnoise.bags.bag_odds import with_scaled_bags, with_scaled_instances
 from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import is_complete, read_bag_labels, read_instance_labels
+from groupnoise.bags.forms import is_complete, read_instance_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
@@ -41,7 +41,7 @@ OF_BAGS = "bag_sets"
 
 
 @inherit_docstring
-class BagCalibration(CalibratedSets, Calibration):
+class BagCalibration(CalibratedSets, Calibration, BagAnswers):
     """Calibration of instance probabilities, and of sets of labels, with labelled bags."""
 
     bag_set_calibration_: SetCalibration | None = None
@@ -85,19 +85,12 @@ class BagCalibration(CalibratedSets, Calibration):
         object
             The classifier itself.
         """
-        estimator: Any = self
-        check_is_fitted(estimator, "model_")
-        instances = estimator._read_bags(bags, groups)
-        labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
-        known = (
-            None
-            if truth is None
-            else read_instance_labels(truth, estimator.classes_, instances, groups)
-        )
-        ensemble: BagEnsemble | None = estimator.ensemble_
+        instances, labels = self._read_labelled(bags, y, groups)
+        known = read_instance_labels(truth, self.classes_, instances, groups)
+        ensemble = self.ensemble_
         temperature, trials = self.calibration_temperature_, []
         if ensemble is not None:
-            parts = estimator._parts(instances)
+            parts = self._parts(instances)
             log_odds = np.concatenate([ensemble.bag_log_odds(*part) for part in parts])
             ensemble, log_odds, trial = with_scaled_bags(
                 ensemble, log_odds, labels, only_if_better=only_if_better
@@ -118,26 +111,25 @@ class BagCalibration(CalibratedSets, Calibration):
 
     def _take_calibration(self, other: Any) -> None:
         super()._take_calibration(other)
-        estimator: Any = self
         if other.ensemble_ is not None:
             scales = ("scale", "shift", "bag_scale", "bag_shift", "threshold", "doubt")
             own = {name: getattr(other.ensemble_, name) for name in scales}
-            self._set_ensemble(replace(estimator.ensemble_, **own))
+            assert self.ensemble_ is not None
+            self._set_ensemble(replace(self.ensemble_, **own))
 
     def _temperature(
         self, instances: Groups, labels: BoolArray, known: IntArray | None, only_if_better: bool
     ) -> tuple[float, CalibrationTrial]:
         """Return the temperature of instances, and what it is worth."""
-        estimator: Any = self
         log_all = torch.from_numpy(
             answers_about(
                 instances,
-                lambda rows: estimator._log_probabilities(estimator._prepared(rows), 1.0).numpy(),
+                lambda rows: self._log_probabilities(self._prepared(rows), 1.0).numpy(),
             )
         )
         n_classes, judged_by = labels.shape[1], ""
         targets = np.minimum(np.arange(log_all.shape[1]), n_classes)
-        if known is None or not is_complete(known, labels, instances):
+        if known is None or not is_complete(known, labels, instances.group_of_object):
             targets = targets[:n_classes]
         elif len(targets) > n_classes:  # the others are background, as `evaluate` counts them
             known = np.where(known < 0, n_classes, known)
@@ -156,19 +148,17 @@ class BagCalibration(CalibratedSets, Calibration):
 
     def _set_ensemble(self, ensemble: BagEnsemble) -> None:
         """Take over a calibrated ensemble; what sets of labels are drawn by follows."""
-        estimator: Any = self
-        held, before = self.bag_set_calibration_, estimator.ensemble_
-        if held is not None:
+        held, before = self.bag_set_calibration_, self.ensemble_
+        if held is not None and before is not None:
             scale = ensemble.bag_scale / before.bag_scale
             shift = ensemble.bag_shift - scale * before.bag_shift
             log_odds = before.log_odds_of_proba(held.probabilities) * scale + shift
             proba = np.exp(ensemble.log_proba_of_bags(log_odds))
             self.bag_set_calibration_ = SetCalibration(proba, held.belief)
-        estimator.ensemble_ = ensemble
+        self.ensemble_ = ensemble
 
     def _negative_column(self) -> int | None:
-        estimator: Any = self
-        found = np.flatnonzero(estimator.classes_ == getattr(estimator, "negative_label_", None))
+        found = np.flatnonzero(self.classes_ == getattr(self, "negative_label_", None))
         return int(found[0]) if len(found) else None
 
     def calibrate_sets(
@@ -190,31 +180,26 @@ class BagCalibration(CalibratedSets, Calibration):
         object
             The classifier itself.
         """
-        estimator: Any = self
-        check_is_fitted(estimator, "model_")
-        instances = estimator._read_bags(bags, groups)
-        labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        instances, labels = self._read_labelled(bags, y, groups)
         allowed = self._possible(instances, labels)
-        proba = estimator.predict_proba(instances.objects)
-        outside = estimator.background_proba(instances.objects)
-        columns = None if truth is None else columns_of(truth, estimator.classes_, len(proba))
+        proba = self.predict_proba(instances.objects)
+        outside = self.background_proba(instances.objects)
+        columns = None if truth is None else columns_of(truth, self.classes_, len(proba))
         self.set_calibration_ = calibrated_instances(proba, allowed, columns, outside)
         self.bag_set_calibration_ = SetCalibration(
-            estimator.bag_proba(instances),
+            self.bag_proba(instances),
             labels / np.maximum(labels.sum(axis=1, keepdims=True), 1),
         )
         return self
 
     def _background_of(self, X: ArrayLike) -> FloatArray:
-        estimator: Any = self
-        return estimator.background_proba(X)
+        return self.background_proba(X)
 
     def _possible(self, bags: Groups, labels: BoolArray) -> BoolArray:
         """Return the labels that instances may have, shape (n_instances, n_classes)."""
-        estimator: Any = self
         possible: BoolArray = labels[bags.group_of_object]
-        if estimator.negative_label_ is not None:
-            possible |= estimator.classes_ == estimator.negative_label_
+        if self.negative_label_ is not None:
+            possible |= self.classes_ == self.negative_label_
         return possible
 
     def query(
@@ -252,15 +237,12 @@ class BagCalibration(CalibratedSets, Calibration):
         int64 ndarray of shape (at most n,)
             Positions of instances in the order of the rows given, for `fit(truth=)`.
         """
-        estimator: Any = self
-        check_is_fitted(estimator, "model_")
-        instances = estimator._read_bags(bags, groups)
-        labels, classes = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        instances, labels = self._read_labelled(bags, y, groups)
         possible = self._possible(instances, labels)
-        if estimator.negative_label_ is None and (labels.sum(axis=1) == 1).all():
+        if self.negative_label_ is None and (labels.sum(axis=1) == 1).all():
             possible = np.ones_like(possible)
-        known = None if truth is None else read_instance_labels(truth, classes, instances, groups)
-        proba = np.exp(estimator.predict_log_proba(instances.objects))
+        known = read_instance_labels(truth, self.classes_, instances, groups)
+        proba = np.exp(self.predict_log_proba(instances.objects))
         belief = belief_in_candidates(proba, possible, known)
         rows = instances.objects.reshape(len(belief), -1)
         asked = choose_questions(belief, rows, n, strategy=strategy)
@@ -302,9 +284,8 @@ class BagCalibration(CalibratedSets, Calibration):
         bool ndarray of shape (n_bags, n_classes)
             True where a label of `classes_` belongs to the set.
         """
-        estimator: Any = self
         calibration = check_calibrated(self.bag_set_calibration_)
-        return calibration.sets(estimator.bag_proba(bags, groups=groups), alpha, by_class=by_class)
+        return calibration.sets(self.bag_proba(bags, groups=groups), alpha, by_class=by_class)
 
     def abstain_bags(
         self, bags: Any, risk: float = 0.05, *, groups: ArrayLike | None = None
@@ -326,10 +307,9 @@ class BagCalibration(CalibratedSets, Calibration):
         bool ndarray of shape (n_bags,)
             True where to abstain.
         """
-        estimator: Any = self
         held = check_calibrated(self.bag_set_calibration_)
         right = SetCalibration(held.probabilities, (held.belief > 0).astype(np.float64))
-        return right.abstains(estimator.bag_proba(bags, groups=groups), risk)
+        return right.abstains(self.bag_proba(bags, groups=groups), risk)
 
 
 def calibrated_instances(

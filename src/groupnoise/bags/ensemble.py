@@ -175,10 +175,6 @@ class BagEnsemble:
         assert isinstance(total, Tensor)
         return (total * self.bag_scale + self.bag_shift).numpy()
 
-    def bag_log_proba(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
-        """Return log P(class | bag), classes in their order, shape (n_bags, n_classes)."""
-        return self.log_proba_of_bags(self.bag_log_odds(rows, sizes))
-
     def log_proba_of_bags(self, log_odds: FloatArray) -> FloatArray:
         """Return log P(class | bag) from calibrated log odds of the named labels."""
         kind = (self.exclusive, self.has_negative)

@@ -250,9 +250,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             )
         if origins is not None:
             check_group_ids(origins, "patient", "bags")
-        known = (
-            None if truth is None else read_instance_labels(truth, self.classes_, instances, groups)
-        )
+        known = read_instance_labels(truth, self.classes_, instances, groups)
         if known is not None and (known < 0).all():
             raise DataError("truth says the label of no instance; leave it out.")
         remember_columns(self, tables_of_bags(bags, instances[0]))
@@ -312,8 +310,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         *,
         named: bool,
         checkpoint: Checkpoints | None,
-        patients: NDArray[Any] | None = None,
-        truth: IntArray | None = None,
+        patients: NDArray[Any] | None,
+        truth: IntArray | None,
     ) -> None:
         """Search, and keep the ensemble and the decisions."""
         generator = self._generator()
@@ -363,7 +361,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
 
     def _objective(self) -> GroupObjective:
         """Return what answers about single groups go by."""
-        if getattr(self, "ensemble_", None) is not None:
+        if self.ensemble_ is not None:
             return GroupObjective(Marginal(), None, 0.0)
         return super()._objective()
 

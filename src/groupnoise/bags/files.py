@@ -15,6 +15,7 @@ from groupnoise.bags.bag_files import SUFFIXES
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
 from groupnoise.bags.label_table import patients_of_rows
 from groupnoise.bags.label_words import (
+    BagRequest,
     KnownLabels,
     as_one_spelling,
     read_bag_truth,
@@ -34,7 +35,7 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.missing_numbers import Fill, Learned, fill_of
+from groupnoise.io.missing_numbers import Learned, fill_of
 from groupnoise.io.no_features import RowAnswers, about_shortened_ids
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -126,36 +127,29 @@ def read_bags(
     if stored is not None:
         return stored
     tell = report or say_nothing
+    asked = BagRequest(
+        tell, group, label, features, truth, label_separator, patient, split, feature_names,
+        labels_needed, known or KnownLabels(), fill_of(fill, tell), table_options,
+    )  # fmt: skip
     if holds_bag_files(source, labels, labels_needed):
-        return read_bag_folder(
-            source, labels=labels, group=group, label=label, features=features, patient=patient,
-            split=split, label_separator=label_separator, name=name, report=tell,
-            feature_names=feature_names, labels_needed=labels_needed, known=known or KnownLabels(),
-            form=table_options, gaps=None if fill is None else fill_of(fill, tell),
-        )  # fmt: skip
-    _check_no_label_table(source, labels, split)
-    if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
+        # Of a file per bag gaps are filled where that was asked for.
+        asked = asked if fill is not None else replace(asked, fill=None)
+        found = read_bag_folder(source, labels, asked)
+        return found if name is None else replace(found, name=name)
+    path = Path(source) if isinstance(source, (str, Path)) else None
+    _check_no_label_table(source, path, {"labels": labels, "split": split})
+    if path is not None and any(path.glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
-        return load_amil(name=name or Path(source).name, folder=source)
+        return load_amil(name=name or path.name, folder=path)
     words = columns_of_words(group, label, truth)
     data = read_input(source, report=tell, words=words, **table_options)
-    if isinstance(data, Table):
-        say_of_categories(data, categories, report)
     if isinstance(data, NamedArrays):
-        return _bags_from_arrays(
-            data, name or data.name, group, label, features, truth, tell, labels_needed
-        )
+        return _bags_from_arrays(data, name or data.name, asked)
+    say_of_categories(data, categories, report)
     try:
-        return _bags_from_table(
-            data, name or data.name, group, label, features, truth, patient, label_separator, tell,
-            feature_names, labels_needed, known or KnownLabels(), fill_of(fill, tell),
-        )  # fmt: skip
+        return _bags_from_table(data, name or data.name, asked)
     except MissingColumnError as error:
-        if (
-            error.part != "group"
-            or not isinstance(source, (str, Path))
-            or not Path(source).is_dir()
-        ):
+        if error.part != "group" or path is None or not path.is_dir():
             raise
         raise MissingColumnError(
             f"{error} If each file is a bag, give the table of their labels (--labels).",
@@ -164,50 +158,33 @@ def read_bags(
         ) from None
 
 
-def _check_no_label_table(source: Any, labels: Any, split: Any) -> None:
-    given = {"labels": labels, "split": split}
-    for part, value in given.items():
-        if value is not None:
-            if isinstance(source, (str, Path)) and not Path(source).exists():
-                raise MissingDataError(f"there is no file or folder {source}; check the path.")
-            if isinstance(source, (str, Path)) and Path(source).is_dir():
-                kinds = ", ".join(SUFFIXES)
-                raise DataError(f"{source} holds no bags of a kind that is read ({kinds}).")
-            raise MissingColumnError(
-                f"{source} is not a folder with a file per bag, so it takes no `{part}` "
-                f"(--{part}).",
-                part,
-            )
+def _check_no_label_table(source: Any, path: Path | None, given: Mapping[str, Any]) -> None:
+    part = next((part for part, value in given.items() if value is not None), None)
+    if part is None:
+        return
+    if path is not None and not path.exists():
+        raise MissingDataError(f"there is no file or folder {source}; check the path.")
+    if path is not None and path.is_dir():
+        kinds = ", ".join(SUFFIXES)
+        raise DataError(f"{source} holds no bags of a kind that is read ({kinds}).")
+    raise MissingColumnError(
+        f"{source} is not a folder with a file per bag, so it takes no `{part}` (--{part}).", part
+    )
 
 
-def _bags_from_table(
-    table: Table,
-    name: str,
-    group: str | None,
-    label: str | Sequence[str] | None,
-    features: str | Sequence[str] | None,
-    truth: str | None,
-    patient: str | None,
-    label_separator: str | None,
-    report: Report,
-    feature_names: Sequence[str] | None,
-    labels_needed: bool,
-    known: KnownLabels,
-    gaps: Fill | None,
-) -> BagDataset:
-    columns, origin = table.frame.columns, table.origin
-    taken = set() if feature_names is None else set(feature_names)
-    group_column = need_column("group", group, columns, origin=origin, report=report, taken=taken)
+def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
+    columns, report, labels_needed = table.frame.columns, asked.report, asked.labels_needed
+    taken = set(asked.feature_names or ())
+    told: dict[str, Any] = {"origin": table.origin, "report": report, "taken": taken}
+    group_column = need_column("group", asked.group, columns, **told)
     taken.add(group_column)
-    label_columns: list[str] = []
-    if label is not None:
-        label_columns = match_columns("label", label, columns, origin)
+    if asked.label is not None:
+        label_columns = match_columns("label", asked.label, columns, table.origin)
     else:
-        find = need_column if labels_needed else pick_column
-        found = find("label", None, columns, origin=origin, report=report, taken=taken)
+        found = (need_column if labels_needed else pick_column)("label", None, columns, **told)
         label_columns = [] if found is None else [found]
     taken.update(label_columns)
-    truth_column = pick_column("truth", truth, columns, origin=origin, report=report, taken=taken)
+    truth_column = pick_column("truth", asked.truth, columns, **told)
     if truth_column is not None:
         taken.add(truth_column)
 
@@ -215,7 +192,7 @@ def _bags_from_table(
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
     for sentence in about_shortened_ids(bag_ids, "bags"):
         report(sentence)
-    patients, patient_column = patients_of_rows(table, patient, taken, group_column)
+    patients, patient_column = patients_of_rows(table, asked.patient, taken, group_column)
     if patient_column is not None:
         taken.add(patient_column)
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
@@ -224,17 +201,18 @@ def _bags_from_table(
         memberships, class_names = read_memberships(
             table,
             label_columns,
-            separator=label_separator,
+            separator=asked.label_separator,
             report=report,
             may_lack=True,
-            several=known.has_sets,
+            several=asked.known.has_sets,
             n_groups=len(bag_ids),
         )
         class_names, memberships = as_one_spelling(class_names, memberships, bag_of_row, report)
     answers = RowAnswers(memberships, class_names) if class_names else None
     matrix, names = features_of_table(
-        table, features, taken, report, feature_names, bag_of_row, answers=answers, fill=gaps
-    )
+        table, asked.features, taken, report, asked.feature_names, bag_of_row,
+        answers=answers, fill=asked.fill,
+    )  # fmt: skip
     learned = categories_of(table, names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
@@ -252,7 +230,7 @@ def _bags_from_table(
             of_row: IntArray = np.empty(len(table), dtype=np.int64)
             of_row[order.objects] = order.group_of_object
             class_names, right = read_bag_truth(
-                table, truth_column, class_names, labels, of_row, known, report
+                table, truth_column, class_names, labels, of_row, asked.known, report
             )
             labels = np.pad(labels, ((0, 0), (0, len(class_names) - labels.shape[1])))
             instance_labels = right[order.objects]
@@ -269,7 +247,7 @@ def _bags_from_table(
         columns={"group": group_column, "label": label_columns, "truth": truth_column}
         | ({} if patient_column is None else {"patient": patient_column})
         | ({"categories": learned} if learned else {})
-        | ({"fill": gaps.learned} if gaps is not None else {}),
+        | ({"fill": asked.fill.learned} if asked.fill is not None else {}),
     )
 
 
@@ -289,34 +267,20 @@ def _labels_of_bags(
     return labels
 
 
-def _bags_from_arrays(
-    data: NamedArrays,
-    name: str,
-    group: str | None,
-    label: str | Sequence[str] | None,
-    features: str | Sequence[str] | None,
-    truth: str | None,
-    report: Report,
-    labels_needed: bool,
-) -> BagDataset:
-    matrix = check_features(f"{data.path}: features", data.need("features", features, report))
-    bag_of_row = data.need("group", group, report).ravel()
+def _bags_from_arrays(data: NamedArrays, name: str, asked: BagRequest) -> BagDataset:
+    report = asked.report
+    features = data.need("features", asked.features, report)
+    matrix = check_features(f"{data.path}: features", features)
+    bag_of_row = data.need("group", asked.group, report).ravel()
     check_array_rows(data.path, "group", bag_of_row, len(matrix))
     order, bag_ids = Groups.from_rows(np.arange(len(matrix)), bag_of_row)
-    if not labels_needed:
-        return BagDataset(
-            name=name,
-            bags=Groups(matrix[order.objects], order.offsets),
-            labels=np.zeros((len(order), 0), dtype=np.bool_),
-            class_names=[],
-            bag_ids=bag_ids,
-            source_rows=order.objects,
-        )
-    labels, class_names = _array_labels(
-        data, data.need("label", label, report), order, bag_ids, report
-    )
-    instance_truth = data.find("truth", truth, report)
-    instance_labels: IntArray | None = None
+    labels: BoolArray = np.zeros((len(order), 0), dtype=np.bool_)
+    class_names: list[str] = []
+    instance_truth, instance_labels = None, None
+    if asked.labels_needed:
+        given = data.need("label", asked.label, report)
+        labels, class_names = _array_labels(data, given, order, bag_ids, report)
+        instance_truth = data.find("truth", asked.truth, report)
     if instance_truth is not None:
         check_array_rows(data.path, "truth", instance_truth.ravel(), len(matrix))
         instance_labels = class_index(instance_truth.ravel(), class_names, data.path)[order.objects]

@@ -22,7 +22,7 @@ from groupnoise.bags.members import (
 )
 from groupnoise.bags.other_members import ForestBatch, StatisticsModel, forest_model
 from groupnoise.bags.witness_rate import with_background
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.scaling import Scaler
@@ -33,6 +33,8 @@ from groupnoise.training.saver import current_report
 BLOCK_ROWS = 8_192
 N_COPIES = {"identity": 1, "mlp": 3, **dict.fromkeys(FORESTS, 1)}
 """Models that are averaged where nothing is held out."""
+NUMBERS = ("weight", "bag_scale", "bag_shift")
+"""What a model folder keeps of every member."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class FittedMember:
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        names = ("weight", "n_copies", "answer", "spread", "bag_scale", "bag_shift", "background")
+        names = (*NUMBERS, "n_copies", "answer", "spread", "background")
         rest = {name: getattr(self, name) for name in names}
         encoder = self.model.object_encoder
         if isinstance(encoder, TreesEncoder):
@@ -117,25 +119,15 @@ class FittedMember:
         """Return what :meth:`as_record` told of, its model without weights."""
         settings = MemberSettings(**record["settings"])
         n_targets = n_named + int(has_negative or settings.background)
-        rate, constant = record["mixture"]
         scaler = Scaler.from_arrays(settings.scaling, arrays)
         if settings.encoder in FORESTS:
             model = forest_model(TreesEncoder.of_sizes(record["trees"], scaler.width, n_targets))
         else:
             model = build_member(scaler.width, n_targets, settings, int(record["n_copies"]))
-        return cls(
-            settings,
-            float(record["weight"]),
-            scaler,
-            model,
-            int(record["n_copies"]),
-            (float(rate), float(constant)),
-            record.get("answer"),
-            float(record["spread"]),
-            float(record["bag_scale"]),
-            float(record["bag_shift"]),
-            record.get("background"),
-        )
+        rest: dict[str, Any] = {name: float(record[name]) for name in ("spread", *NUMBERS)}
+        rest |= {name: record[name] for name in ("n_copies", "answer", "background")}
+        rate, constant = map(float, record["mixture"])
+        return cls(settings, scaler=scaler, model=model, mixture=(rate, constant), **rest)
 
 
 @dataclass(frozen=True)
@@ -157,13 +149,12 @@ class FittedStatistics:
 
     def log_odds(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
         """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return self.model(self.scaler(rows), offsets) * self.bag_scale + self.bag_shift
+        return self.model(self.scaler(rows), offsets_of(sizes)) * self.bag_scale + self.bag_shift
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        names = ("weight", "bag_scale", "bag_shift")
-        return {"settings": asdict(self.settings), **{name: getattr(self, name) for name in names}}
+        rest = {name: getattr(self, name) for name in NUMBERS}
+        return {"settings": asdict(self.settings), **rest}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what its scaler and its kernel learned."""
@@ -175,14 +166,10 @@ class FittedStatistics:
     ) -> FittedStatistics:
         """Return what :meth:`as_record` told of."""
         settings = MemberSettings(**record["settings"])
-        return cls(
-            settings,
-            float(record["weight"]),
-            Scaler.from_arrays(settings.scaling, arrays),
-            StatisticsModel.from_arrays(settings.width, arrays),
-            float(record["bag_scale"]),
-            float(record["bag_shift"]),
-        )
+        scaler = Scaler.from_arrays(settings.scaling, arrays)
+        model = StatisticsModel.from_arrays(settings.width, arrays)
+        numbers = {name: float(record[name]) for name in NUMBERS}
+        return cls(settings, scaler=scaler, model=model, **numbers)
 
 
 def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]:

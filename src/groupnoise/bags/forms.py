@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_of
 from groupnoise.core.checks import check_features, detached_values
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets, truth_columns
@@ -349,13 +349,15 @@ def _once_per_bag(indicator: BoolArray, groups: NDArray[Any]) -> BoolArray:
 
 def read_instance_labels(
     truth: Any, classes: NDArray[Any], bags: Groups, groups: ArrayLike | None
-) -> IntArray:
+) -> IntArray | None:
     """Return the column of the true label of each instance, in the order of the bags.
 
     -1 where it is not known. `truth`: True labels in the order of the rows given; None where one is
-    not known. `bags`: the bags, in memory. `groups`: the bag of each flat row, where they were
-    given so.
+    not known, or for all of them. `bags`: the bags, in memory. `groups`: the bag of each flat row,
+    where they were given so.
     """
+    if truth is None:
+        return None
     if isinstance(bags, StreamedGroups):
         raise ParameterError("truth= goes with bags in memory; these are read from disk.")
     columns = truth_columns(truth, classes, bags.n_objects, of="instances")
@@ -364,15 +366,15 @@ def read_instance_labels(
     return Groups.from_rows(columns[:, None], groups)[0].objects[:, 0].astype(np.int64)
 
 
-def is_complete(truth: IntArray, labels: BoolArray, bags: Groups) -> bool:
+def is_complete(truth: IntArray, labels: BoolArray, bag_of_row: IntArray) -> bool:
     """Return whether every label of every bag has an instance: then those without are background.
 
     `truth`: the column of the true label of each instance, -1 where it has none. `labels`: of shape
-    (n_bags, n_classes).
+    (n_bags, n_classes). `bag_of_row`: the bag of each instance.
     """
     known = truth >= 0
     has_witness = np.zeros(labels.shape, dtype=bool)
-    has_witness[bags.group_of_object[known], truth[known]] = True
+    has_witness[bag_of_row[known], truth[known]] = True
     return bool((has_witness | ~labels).all())
 
 
@@ -393,6 +395,6 @@ def taught_bags(bags: Groups, labels: BoolArray, truth: IntArray) -> tuple[Group
     kept |= left[of_bag] == 0  # no bag is left empty
     sizes = np.bincount(of_bag[kept], minlength=len(bags))
     alone = Groups(bags.objects[known], np.arange(int(known.sum()) + 1))
-    rest = Groups(bags.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
+    rest = Groups(bags.objects[kept], offsets_of(sizes))
     own: BoolArray = truth[known, None] == np.arange(labels.shape[1])
     return Groups.concat([rest, alone]), np.concatenate([labels, own])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from groupnoise.bags.bag_odds import doubt_after, label_log_likelihood, share_explained
@@ -28,7 +30,7 @@ from groupnoise.bags.witness_rate import (
     with_background,
     witness_evidence,
 )
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, stratified_folds
 
 INSTANCE_EVIDENCE = 0.3
 """How much the evidence of single instances counts beside that of positive and negative bags."""
@@ -91,6 +93,11 @@ class HeldOutBags:
         return self.problem.labels
 
     @property
+    def bag_of_row(self) -> IntArray:
+        """The bag of each instance."""
+        return self.problem.segments.group.numpy()
+
+    @property
     def by_witnesses(self) -> bool:
         """Whether bags are positive or negative, so that instances tell of a witness rate."""
         is_binary = self.problem.has_negative and self.problem.n_named == 1
@@ -132,7 +139,7 @@ class HeldOutBags:
     ) -> HeldOutAnswers:
         """Return answers with what is said of instances, and its worth."""
         if self.by_witnesses:
-            group = self.problem.segments.group.numpy()
+            group = self.bag_of_row
             odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
             told = part[group]
             evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
@@ -162,9 +169,9 @@ class HeldOutBags:
         averaged, spreads = averaged_instances(own)
         scores = self.judged_bags(pooled_log_odds(taken)).scores
         if self.by_witnesses:
-            group = self.problem.segments.group.numpy()
             odds = (averaged[:, 0] - averaged[:, 1]).numpy()
-            return scores + INSTANCE_EVIDENCE * witness_evidence(odds, group, self.labels[:, 0])
+            evidence = witness_evidence(odds, self.bag_of_row, self.labels[:, 0])
+            return scores + INSTANCE_EVIDENCE * evidence
         usual = float(np.average(spreads, weights=[weight for _, weight in own]))
         everything = np.ones(len(self.labels), dtype=bool)
         return scores + self.instance_scores((usual * averaged).log_softmax(-1), everything)
@@ -175,19 +182,18 @@ class HeldOutBags:
         Most instances may be background, so that the chances are calibrated first: a model is
         not blamed for what no model can know.
         """
-        segments = self.problem.segments
-        group = segments.group.numpy()
+        group = self.bag_of_row
         if self.shares_background:
             values = centred_log_probabilities(log_p).numpy()
             fitted = fit_shared_background(values, self.labels, group, part[group]).log_likelihood
         else:
             fitted = self._tempered(log_p, part)
         total = np.bincount(group, fitted, minlength=len(self.labels))
-        return total / segments.sizes.numpy()
+        return total / self.problem.segments.sizes.numpy()
 
     def _tempered(self, log_p: Tensor, part: BoolArray) -> FloatArray:
         """Return the log chance of the labels of its bag for each instance."""
-        group = self.problem.segments.group.numpy()
+        group = self.bag_of_row
         if self.problem.has_negative:
             values = log_p
             allowed = np.hstack([self.labels, ~self.labels.any(axis=1, keepdims=True)])
@@ -200,7 +206,7 @@ class HeldOutBags:
         """Return log odds of background against the mean of the classes."""
         values = centred_log_probabilities(log_p).numpy()
         values = np.hstack([values, np.zeros((len(values), 1))])
-        group = self.problem.segments.group.numpy()
+        group = self.bag_of_row
         found = fit_shared_background(values, self.labels, group, part[group])
         return found.shift / found.scale
 
@@ -214,7 +220,7 @@ class HeldOutBags:
 
         `found`: what members without background say; the one that tells most of labels is heard.
         """
-        group = self.problem.segments.group.numpy()
+        group = self.bag_of_row
         shares = []
         for each in found:
             assert each.log_p is not None
@@ -244,23 +250,15 @@ def draw_folds(
     labels: BoolArray,
     n_folds: int,
     generator: np.random.Generator,
-    patients: IntArray | None = None,
+    patients: NDArray[Any] | None = None,
 ) -> IntArray:
     """Return the fold of each bag; bags of equal labels are spread evenly.
 
-    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: the number of the
-    patient of each bag; patients are then spread by their first bag.
+    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: whom each bag comes
+    from; patients are then spread by their first bag.
     """
-    if patients is not None:
-        _, first, codes = np.unique(patients, return_index=True, return_inverse=True)
-        of_patient: IntArray = draw_folds(labels[first], n_folds, generator)
-        return of_patient[codes]
-    _, kind = np.unique(labels, axis=0, return_inverse=True)
-    order = generator.permutation(len(labels))
-    order = order[np.argsort(kind.ravel()[order], kind="stable")]
-    folds: IntArray = np.empty(len(labels), dtype=np.int64)
-    folds[order] = np.arange(len(labels)) % n_folds
-    return folds
+    kinds = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    return stratified_folds(kinds, n_folds, generator, patients)
 
 
 def combined(

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_files import ARRAYS, TABLES
-from groupnoise.bags.label_words import KnownLabels, say_of_labels
+from groupnoise.bags.label_words import BagRequest, KnownLabels, say_of_labels
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError
@@ -71,51 +71,40 @@ def labels_in(folder: Path) -> Path | None:
 
 
 def read_label_table(
-    source: Any,
-    bag_ids: Sequence[str],
-    folder: str,
-    *,
-    group: str | None,
-    label: str | Sequence[str] | None,
-    patient: str | None,
-    split: str | None,
-    label_separator: str | None,
-    report: Report,
-    known: KnownLabels,
-    encoding: str | None = None,
+    source: Any, bag_ids: Sequence[str], folder: str, asked: BagRequest
 ) -> BagLabels:
     """Read the labels of bags from a table with one row per bag, in the order of `bag_ids`.
 
-    `group`: the column of bag ids; by default the one that names most of the files. `patient`,
-    `split`: those that say whom a bag comes from and on which side of a split it is.
+    By default the column of bag ids is the one that names most of the files.
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
+    encoding = asked.form.get("encoding")
     table = read_table(source, decimal=".", encoding=encoding)  # ids and labels are words
-    columns, origin = table.frame.columns, table.origin
-    if group is not None:
-        group = match_columns("group", [group], columns, origin)[0]
+    columns, origin, report = table.frame.columns, table.origin, asked.report
+    if asked.group is not None:
+        group = match_columns("group", [asked.group], columns, origin)[0]
     else:
         group = _column_of_ids(table, bag_ids, folder, report)
     order = _rows_of_bags(table, group, bag_ids, folder)
     taken = {group}
-    patient = pick_column("patient", patient, columns, origin=origin, report=report, taken=taken)
+    told: dict[str, Any] = {"origin": origin, "report": report, "taken": taken}
+    patient = pick_column("patient", asked.patient, columns, **told)
     taken |= {patient} if patient is not None else set()
-    split = pick_column("split", split, columns, origin=origin, report=report, taken=taken)
+    split = pick_column("split", asked.split, columns, **told)
     taken |= {split} if split is not None else set()
+    label = asked.label or _only_words(table, taken, report)
     if label is None:
-        label = _only_words(table, taken, report)
-    if label is None:
-        label = need_column("label", None, columns, origin=origin, report=report, taken=taken)
+        label = need_column("label", None, columns, **told)
     label_columns = match_columns("label", label, columns, origin)
     rows = table.take(order)
     memberships, class_names = read_memberships(
         rows,
         label_columns,
-        separator=label_separator,
+        separator=asked.label_separator,
         report=report,
         may_lack=True,
-        several=known.has_sets,
+        several=asked.known.has_sets,
     )
     say_of_labels(class_names, memberships, rows.locate, report)
     patients = None if patient is None else _filled(rows, patient)
@@ -198,13 +187,12 @@ def labels_by_folders(
     words = next(iter(of_model), min(free, key=lambda level: len(set(level)), default=None))
     if words is None or (not of_model and len(words) < MIN_PER_LABEL * len(set(words))):
         return None
-    classes, codes = np.unique(words, return_inverse=True)
-    memberships: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
+    memberships, classes = _one_label_each(words)
     sizes = Counter(words)
-    shown = ", ".join(f"{name} ({sizes[name]})" for name in classes.tolist()[:MAX_TOLD])
+    shown = ", ".join(f"{name} ({sizes[name]})" for name in classes[:MAX_TOLD])
     more = ", ..." if len(classes) > MAX_TOLD else ""
     report(f"took the names of folders below {folder} as labels: {shown}{more}")
-    say_of_labels(classes.tolist(), memberships, lambda row: str(places[row]), report)
+    say_of_labels(classes, memberships, lambda row: str(places[row]), report)
     others = [level for level in several if level is not words]
     patients = next(
         (level for level in others if MIN_PATIENTS <= len(set(level)) < len(level)), None
@@ -217,7 +205,7 @@ def labels_by_folders(
     if sides is not None:
         report("bags are held out as the folders of splits say")
     of_patients = None if patients is None else np.array(patients)
-    return BagLabels(memberships, classes.tolist(), of_patients, sides, {})
+    return BagLabels(memberships, classes, of_patients, sides, {})
 
 
 def _are_numbered(names: Sequence[str]) -> bool:
@@ -261,9 +249,13 @@ def labels_of_files(folder: Path, ids: Sequence[str]) -> BagLabels:
                 f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
             )
         words.append(str(value.ravel()[0].item()))
+    return BagLabels(*_one_label_each(words), None, None, {})
+
+
+def _one_label_each(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
+    """Return which class each bag has, (n_bags, n_classes), and the classes."""
     classes, codes = np.unique(words, return_inverse=True)
-    indicator: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
-    return BagLabels(indicator, classes.tolist(), None, None, {})
+    return np.eye(len(classes), dtype=np.bool_)[codes], classes.tolist()
 
 
 def _only_words(table: Table, taken: Collection[str], report: Report) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.bags.forms import NOTHING, NOTHING_OF_TWO, negative_column
+from groupnoise.bags.forms import NOTHING, NOTHING_OF_TWO, is_complete, negative_column
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
@@ -17,6 +17,7 @@ from groupnoise.io.answer_files import OF_BAGS
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.label_spellings import heard_labels, labels_to_look_at
 from groupnoise.io.memberships import NO_LABEL, read_truth
+from groupnoise.io.missing_numbers import Fill
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 
@@ -39,6 +40,28 @@ class KnownLabels:
     classes: tuple[str, ...] = ()
     negative: str | None = None
     has_sets: bool = False
+
+
+@dataclass(frozen=True)
+class BagRequest:
+    """What `read_bags` was asked for, by the names of its parameters.
+
+    `form`: of tables, as `read_table` takes it; of a table of labels the encoding alone.
+    """
+
+    report: Report
+    group: str | None
+    label: str | Sequence[str] | None
+    features: str | Sequence[str] | None
+    truth: str | None
+    label_separator: str | None
+    patient: str | None
+    split: str | None
+    feature_names: Sequence[str] | None
+    labels_needed: bool
+    known: KnownLabels
+    fill: Fill | None
+    form: Mapping[str, Any]
 
 
 def known_labels_of(fitted: Any) -> KnownLabels:
@@ -157,7 +180,8 @@ def read_bag_truth(
     else:
         place = names.index(negative)
         gaps = (truth < 0) & text.is_in(GAPS).to_numpy()
-        if gaps.any() and not (truth == place).any() and _carried(truth, padded, bag_of_row, place):
+        others = padded & (np.arange(len(names)) != place)
+        if gaps.any() and not (truth == place).any() and is_complete(truth, others, bag_of_row):
             truth[gaps] = place
             report(
                 f"{int(gaps.sum())} empty cells of column {column!r} are read as {negative!r}: "
@@ -181,8 +205,7 @@ def with_answers(dataset: BagDataset, path: str) -> BagDataset:
             "To learn from a column of the data, give its name."
         )
     bags = dataset.bags
-    ids = range(len(bags)) if dataset.bag_ids is None else dataset.bag_ids.tolist()
-    number = {str(each): place for place, each in enumerate(ids)}
+    number = {str(each): place for place, each in enumerate(dataset.ids.tolist())}
     truth, labels = np.full(bags.n_objects, -1, dtype=np.int64), dataset.labels.copy()
     for row, (bag, label, position, who) in enumerate(table.frame.select(OF_BAGS).iter_rows()):
         if not who or bag not in number:
@@ -201,15 +224,6 @@ def with_answers(dataset: BagDataset, path: str) -> BagDataset:
             )
     teaches = labels.any(axis=1) | ~dataset.labels.any(axis=1)
     return subset_bags(replace(dataset, labels=labels, instance_labels=truth), teaches)
-
-
-def _carried(truth: IntArray, labels: BoolArray, bag_of_row: IntArray, negative: int) -> bool:
-    """Tell whether an instance is known of every label of every bag but the negative one."""
-    has_witness = np.zeros_like(labels)
-    known = truth >= 0
-    has_witness[bag_of_row[known], truth[known]] = True
-    has_witness[:, negative] = True
-    return bool((has_witness | ~labels).all())
 
 
 def with_negative(dataset: BagDataset, negative: str | None) -> BagDataset:

@@ -90,7 +90,6 @@ class BagLoop(BagAnswers):
         training.targets = label.astype(np.int64)
         allowed, of_group = asked[bag], np.eye(asked.shape[1], dtype=bool)[label]
         if self.background_label is not None:
-            self._check_background_matters()
             allowed[:, self._column_of_background()] = True
         if self._in_use("background"):
             allowed[:, -1] = True
@@ -179,14 +178,12 @@ class BagLoop(BagAnswers):
             reasons=(why,) if asked else (),
         )
 
-    def _check_background_matters(self) -> None:
+    def _column_of_background(self) -> IntArray:
         if not self._in_use("absent_strength"):
             raise ParameterError(
                 f"background_label={self.background_label!r} has no effect while absent_strength "
                 "is 0; set absent_strength, for example to 1.0, or name it as negative_label."
             )
-
-    def _column_of_background(self) -> IntArray:
         column: IntArray = np.flatnonzero(self.classes_ == self.background_label)
         if not len(column):
             raise ParameterError(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.bags.members import BagProblem, MemberSettings, bag_loss
+from groupnoise.bags.members import BagProblem, Batch, MemberSettings, bag_loss
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.device import CPU, current_device, keeping_freed_memory
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
@@ -28,7 +28,6 @@ from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.threads import threads_for
 from groupnoise.training.optimizer import Adam
-from groupnoise.training.saver import current_saves, fingerprint
 
 MAX_STEP_ROWS = 1 << 16
 """Instances that one step looks at; of longer data each step draws as many bags."""
@@ -44,7 +43,7 @@ WARM_UP = 0.1
 BETAS = (0.9, 0.98)
 
 
-class MemberBatch:
+class MemberBatch(Batch):
     """Models that differ in likelihood, weight decay and bags, and are trained together.
 
     `rows` (n_rows, n_features): scaled instances, in memory or read from disk bag by bag.
@@ -63,15 +62,12 @@ class MemberBatch:
         settings: Sequence[MemberSettings],
         generator: torch.Generator,
     ) -> None:
-        self.problem, self.settings = problem, settings
-        self.common, self.n_copies = settings[0], bag_weights.shape[1]
-        self.bag_weights, self.generator = bag_weights, generator
+        super().__init__(rows, problem, bag_weights, settings, generator)
+        self.common, width = settings[0], self.width
         self.is_linear = self.common.encoder == "identity"
-        width = rows.shape[1] if isinstance(rows, Tensor) else rows.width
-        self.rows = rows
         self.directions: Tensor | None = None
         if not self.is_linear and width > MAX_WIDTH:
-            some = rows if isinstance(rows, Tensor) else self._some_rows()
+            some = rows if isinstance(rows, Tensor) else self.rows_of(self._some_bags())
             self.directions = principal_directions(some, MAX_WIDTH, generator)
             width = MAX_WIDTH
             if isinstance(rows, Tensor):
@@ -82,7 +78,6 @@ class MemberBatch:
         self.weights = self._initial_weights(width)
         size = float(problem.segments.sizes.float().mean())
         rate = min(0.5, 1.5 / size)
-        self.mixture = torch.zeros(2, len(settings) * self.n_copies, 1)
         self.mixture[0] = math.log(rate / (1.0 - rate))
         self._noise: Tensor | None = None
         self.device = CPU
@@ -109,13 +104,8 @@ class MemberBatch:
             ]
         if n_out == 1:
             for number, each in enumerate(self.settings):
-                columns = slice(number * n_copies, (number + 1) * n_copies)
-                weights[-1][columns] = _first_bias(each.likelihood, problem.segments)
+                weights[-1][self.columns(number)] = _first_bias(each.likelihood, problem.segments)
         return weights
-
-    def columns(self, number: int) -> slice:
-        """Return where the copies of a member are among the models."""
-        return slice(number * self.n_copies, (number + 1) * self.n_copies)
 
     def logits(self, rows: Tensor, *, training: bool = False) -> Tensor:
         """Return the logits of rows under every model, (n_rows, n_models, n_out)."""
@@ -150,8 +140,7 @@ class MemberBatch:
 
     def train(self, report: ProgressCallback | None = None) -> MemberBatch:
         """Train all models on the device in use, and return them on the CPU."""
-        fit = current_saves()
-        saves = None if fit is None else fit.training(self.settings, fingerprint(self._origins()))
+        saves = self._saves()
         if saves is not None and saves.restore(self):
             return self
         self._move(current_device())
@@ -182,7 +171,6 @@ class MemberBatch:
         return self
 
     def _origins(self) -> Iterator[Tensor]:
-        """Yield what tells this training from others of the same fit."""
         yield from (self.problem.segments.sizes, self.labels, self.bag_weights)
         yield from (*self.weights, self.generator.get_state())
 
@@ -278,13 +266,9 @@ class MemberBatch:
         n_bags = int((sizes[order].cumsum(0) <= self._max_rows).sum().clamp(min=1))
         return order[:n_bags].sort().values
 
-    def _some_rows(self) -> Tensor:
-        assert isinstance(self.rows, StreamedGroups)
-        return torch.from_numpy(self.rows.gathered(self._some_bags().numpy()))
-
     def rows_of(self, bags: Tensor) -> Tensor:
         """Return the instances of some bags as models see them, one bag after the other."""
-        rows = rows_of_bags(self.rows, self.problem.segments.sizes, bags)
+        rows = super().rows_of(bags)
         if self.directions is None or isinstance(self.rows, Tensor):
             return rows
         return rows @ self.directions
@@ -332,16 +316,6 @@ class MemberBatch:
             }
         model.load_state_dict({**state, "bias": bias.unsqueeze(1)})
         return model.eval()
-
-
-def rows_of_bags(rows: Tensor | StreamedGroups, sizes: Tensor, bags: Tensor) -> Tensor:
-    """Return the instances of some bags, one bag after the other. `sizes`: of all bags."""
-    if isinstance(rows, StreamedGroups):
-        return torch.from_numpy(rows.gathered(bags.numpy()))
-    part = Segments(sizes[bags])
-    offset = part.sizes.cumsum(0) - part.sizes
-    starts = (sizes.cumsum(0) - sizes)[bags]
-    return rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
 
 
 def build_member(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +26,8 @@ from groupnoise.core.quantifier import (
     mixture_log_odds,
     presence,
 )
+from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.training.saver import current_saves, fingerprint
 
 LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
 ANSWERS = {"inherited": "average", "label_set": "noisy_or", "matching": "noisy_or"}
@@ -137,6 +141,51 @@ class BagProblem:
 def problem_of(bags: Groups, labels: BoolArray, has_negative: bool) -> BagProblem:
     """Return bags as members see them."""
     return BagProblem(Segments(torch.from_numpy(np.asarray(bags.sizes))), labels, has_negative)
+
+
+class Batch:
+    """Members that are trained side by side, some copies of each.
+
+    `rows` (n_rows, n_features): scaled instances, in memory or read from disk bag by bag.
+    `bag_weights` (n_bags, n_copies): 0 holds a bag out of a copy.
+    """
+
+    def __init__(
+        self,
+        rows: Tensor | StreamedGroups,
+        problem: BagProblem,
+        bag_weights: Tensor,
+        settings: Sequence[MemberSettings],
+        generator: torch.Generator,
+    ) -> None:
+        self.rows, self.problem, self.settings = rows, problem, settings
+        self.bag_weights, self.generator = bag_weights, generator
+        self.n_copies = bag_weights.shape[1]
+        self.mixture = torch.zeros(2, len(settings) * self.n_copies, 1)
+        self.width = rows.shape[1] if isinstance(rows, Tensor) else rows.width
+
+    def columns(self, number: int) -> slice:
+        """Return where the copies of a member are among the models."""
+        return slice(number * self.n_copies, (number + 1) * self.n_copies)
+
+    def rows_of(self, bags: Tensor) -> Tensor:
+        """Return the instances of some bags, one bag after the other."""
+        if isinstance(self.rows, StreamedGroups):
+            return torch.from_numpy(self.rows.gathered(bags.numpy()))
+        sizes = self.problem.segments.sizes
+        part = Segments(sizes[bags])
+        offset = part.sizes.cumsum(0) - part.sizes
+        starts = (sizes.cumsum(0) - sizes)[bags]
+        return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
+
+    def _saves(self) -> Any:
+        """Return where this training is saved, None where it is not."""
+        fit = current_saves()
+        return None if fit is None else fit.training(self.settings, fingerprint(self._origins()))
+
+    @abstractmethod
+    def _origins(self) -> Iterator[Tensor]:
+        """Yield what tells this training from others of the same fit."""
 
 
 def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tensor]:

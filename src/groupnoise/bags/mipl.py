@@ -14,6 +14,7 @@ from torch import nn
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
 from groupnoise.bags.forms import as_bags, check_labelled, read_bag_labels
 from groupnoise.bags.pair_answers import PairAnswers
+from groupnoise.core.arrays import below
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
@@ -234,9 +235,4 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         self._rebuild_members(self._build_model, arrays)
         if "resolved" in fitted:
             self.resolved_ = MaxMatchingMILClassifier(negative_label=None)
-            own = {
-                name.removeprefix(OF_RESOLVED): array
-                for name, array in arrays.items()
-                if name.startswith(OF_RESOLVED)
-            }
-            self.resolved_._rebuild(fitted["resolved"], own)
+            self.resolved_._rebuild(fitted["resolved"], below(OF_RESOLVED, arrays))

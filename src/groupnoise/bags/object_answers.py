@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,12 @@ class ObjectAnswers:
             len(self.coordinate_names) == 2 and self.coordinate_names != STRETCH
         )
 
+    def objects(self, bag: int) -> Iterator[tuple[str, FloatArray, float, FloatArray]]:
+        """Yield label, probabilities, that of background and responsibilities of each object."""
+        figures = (self.probability, self.background, self.responsibility)
+        own = (each[self.part(bag)] for each in figures)
+        return zip(self.labels(bag), *own, strict=True)
+
     def part(self, bag: int) -> slice:
         """Return the objects of a bag."""
         return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
@@ -88,9 +94,8 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
     """
     bags = dataset.bags
     probability, background = object_probabilities(fitted, bags)
-    ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
     return ObjectAnswers(
-        bag_ids=[str(bag) for bag in ids.tolist()],
+        bag_ids=[str(bag) for bag in dataset.ids.tolist()],
         offsets=bags.offsets,
         class_names=[str(label) for label in fitted.classes_.tolist()],
         probability=probability,
@@ -174,9 +179,8 @@ def background_name(class_names: Sequence[str]) -> str:
 
 def answer_bags(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
     """Return the labels of each bag and how likely each one is, as columns of a table."""
-    bags = dataset.bags
-    ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
-    columns: dict[str, list[Any]] = {"bag": ids.tolist(), "labels": _labels_of_bags(fitted, bags)}
+    bags, ids = dataset.bags, dataset.ids.tolist()
+    columns: dict[str, list[Any]] = {"bag": ids, "labels": _labels_of_bags(fitted, bags)}
     for label, values in zip(
         fitted.classes_.tolist(), bag_probabilities(fitted, bags).T, strict=True
     ):
@@ -321,17 +325,9 @@ def _write_csv(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(header)
-        for row, (place, label, probabilities, background, responsibilities) in enumerate(
-            zip(
-                where,
-                answers.labels(bag),
-                answers.probability[part],
-                answers.background[part],
-                answers.responsibility[part],
-                strict=True,
-            )
-        ):
-            figures = [f"{value:.6g}" for value in (*probabilities, background, *responsibilities)]
+        told = zip(where, answers.objects(bag), strict=True)
+        for row, (place, (label, probabilities, background, shares)) in enumerate(told):
+            figures = [f"{value:.6g}" for value in (*probabilities, background, *shares)]
             writer.writerow([row, *(f"{value:g}" for value in place), label, *figures])
 
 
@@ -352,29 +348,18 @@ def _write_h5(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
 def _write_geojson(
     path: Path, answers: ObjectAnswers, bag: int, size: tuple[float, float] | None
 ) -> None:
-    part = answers.part(bag)
     assert answers.coordinates is not None
-    places: FloatArray = answers.coordinates[part]
+    places: FloatArray = answers.coordinates[answers.part(bag)]
     width, height = spacing_of(places) if size is None else size
     features = []
-    for (x, y), label, probabilities, background, responsibilities in zip(
-        places.tolist(),
-        answers.labels(bag),
-        answers.probability[part],
-        answers.background[part],
-        answers.responsibility[part],
-        strict=True,
-    ):
+    kinds = ("probability", "responsibility")
+    names = [f"{kind} {name}" for kind in kinds for name in answers.class_names]
+    names.append("probability background")
+    told = zip(places.tolist(), answers.objects(bag), strict=True)
+    for (x, y), (label, probabilities, background, shares) in told:
         corners = [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
-        measured = {
-            f"{kind} {name}": round(float(value), 6)
-            for kind, values in (
-                ("probability", probabilities),
-                ("responsibility", responsibilities),
-            )
-            for name, value in zip(answers.class_names, values, strict=True)
-        }
-        measured["probability background"] = round(float(background), 6)
+        figures = [round(float(value), 6) for value in (*probabilities, *shares, background)]
+        measured = dict(zip(names, figures, strict=True))
         features.append(
             {
                 "type": "Feature",

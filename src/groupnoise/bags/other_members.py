@@ -12,7 +12,7 @@ it not seen it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,16 +23,13 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from torch import Tensor
 
-from groupnoise.bags.member_training import rows_of_bags
-from groupnoise.bags.members import RANDOM_TREES, BagProblem, MemberSettings
+from groupnoise.bags.members import RANDOM_TREES, BagProblem, Batch
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
-from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.encoders import unit_vectors
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
-from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.trees import MAX_DRAWN, TreesEncoder, grown_tree, joined_trees, log_of_shares
-from groupnoise.training.saver import current_saves, fingerprint
 
 N_TREES = 100
 """Trees that answer, some of each copy."""
@@ -47,41 +44,22 @@ MAX_KEPT = 60_000
 BLOCK_ROWS = 8_192
 
 
-class ForestBatch:
+class ForestBatch(Batch):
     """Copies of one forest that have seen other bags; what :class:`MemberBatch` is to networks.
 
-    `rows` (n_rows, n_features): scaled instances, in memory or read from disk bag by bag.
-    `problem`: their bags, which are positive or negative.
-    `bag_weights` (n_bags, n_copies): 0 holds a bag out of a copy.
-    `settings`: the members, which are alike.
+    `problem`: bags that are positive or negative. `settings`: the members, which are alike.
     `generator`: decides the trees.
     """
 
-    def __init__(
-        self,
-        rows: Tensor | StreamedGroups,
-        problem: BagProblem,
-        bag_weights: Tensor,
-        settings: Sequence[MemberSettings],
-        generator: torch.Generator,
-    ) -> None:
-        self.rows, self.problem, self.settings = rows, problem, settings
-        self.bag_weights, self.generator = bag_weights, generator
-        self.n_copies = bag_weights.shape[1]
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.n_trees = max(MIN_TREES, -(-N_TREES // self.n_copies))
-        self.mixture = torch.zeros(2, len(settings) * self.n_copies, 1)
-        width = rows.shape[1] if isinstance(rows, Tensor) else rows.width
-        self.encoder = TreesEncoder(width, 0, 0, 0, 2)
-
-    def columns(self, number: int) -> slice:
-        """Return where the copies of a member are among the models."""
-        return slice(number * self.n_copies, (number + 1) * self.n_copies)
+        self.encoder = TreesEncoder(self.width, 0, 0, 0, 2)
 
     def train(self, report: ProgressCallback | None = None) -> ForestBatch:
         """Grow all copies, or find them where they were saved."""
         del report  # over before anybody asks how long it takes
-        fit = current_saves()
-        saves = None if fit is None else fit.training(self.settings, fingerprint(self._origins()))
+        saves = self._saves()
         if saves is not None and saves.restore(self):
             return self
         seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
@@ -132,10 +110,6 @@ class ForestBatch:
             parts.append(own[torch.randperm(len(own), generator=self.generator)[:most]])
         return torch.cat(parts), Segments(torch.tensor([len(each) for each in parts]))
 
-    def rows_of(self, bags: Tensor) -> Tensor:
-        """Return the instances of some bags, one bag after the other."""
-        return rows_of_bags(self.rows, self.problem.segments.sizes, bags)
-
     def logits(self, rows: Tensor) -> Tensor:
         """Return the logits of rows under every model, (n_rows, n_models, 1)."""
         if rows is self._kept[0]:
@@ -175,7 +149,6 @@ class ForestBatch:
         return forest_model(self.encoder.some(taken.repeat(self.n_copies).nonzero().flatten()))
 
     def _origins(self) -> Iterator[Tensor]:
-        """Yield what tells this training from others of the same fit."""
         yield from (self.problem.segments.sizes, torch.from_numpy(self.problem.labels))
         yield from (self.bag_weights, self.generator.get_state())
 
@@ -194,11 +167,7 @@ class ForestBatch:
 
 def forest_model(encoder: TreesEncoder) -> MatchingModel:
     """Return a model whose f gives the logits themselves: g is one unit vector per target."""
-    table = EmbeddingEncoder(2, 2, generator=torch.Generator())
-    if not table.weight.is_meta:  # nothing to fill, and trying would load torch's compiler
-        with torch.no_grad():
-            table.weight.copy_(torch.eye(2))
-    return MatchingModel(encoder, table, n_targets=2).eval()
+    return MatchingModel(encoder, unit_vectors(2), n_targets=2).eval()
 
 
 MAX_SUPPORT = 1_500

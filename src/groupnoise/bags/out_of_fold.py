@@ -71,21 +71,18 @@ class BagSearch:
     ) -> None:
         self.all_bags, self.all_labels, self.has_negative = bags, labels, has_negative
         self.patients = patients
-        n_targets = labels.shape[1] + 1
-        n_rows = min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
         order = generator.permutation(len(bags))
-        taken = np.sort(order[: max(1, int((np.cumsum(bags.sizes[order]) <= n_rows).sum()))])
+        fits = np.cumsum(bags.sizes[order]) <= search_rows(labels)
+        taken = np.sort(order[: max(1, int(fits.sum()))])
         self.taken = taken
         self.seed = int(generator.integers(2**31))
         self.bags = bags if len(taken) == len(bags) else bags.subset(taken)
         self.labels = labels[taken]
         self.problem = problem_of(self.bags, self.labels, has_negative)
         self.n_folds = max(2, min(N_FOLDS, len(taken) // 2))
-        of_taken = None if patients is None else np.unique(patients[taken], return_inverse=True)[1]
-        if of_taken is not None and of_taken.max() > 0:
-            self.n_folds = max(2, min(self.n_folds, int(of_taken.max()) + 1))
-        else:
-            of_taken = None  # one patient cannot be held out of itself
+        of_taken = None if patients is None else patients[taken]
+        if of_taken is not None and (n_patients := len(np.unique(of_taken))) > 1:
+            self.n_folds = min(self.n_folds, n_patients)
         self.folds = draw_folds(self.labels, self.n_folds, generator, of_taken)
         self.exclusive = bool((labels.sum(axis=1) <= 1).all())
         self.held_out = HeldOutBags(self.problem, self.exclusive, by_candidates)
@@ -263,6 +260,12 @@ class BagSearch:
         return settings.for_more_bags(len(self.bags), len(self.all_bags))
 
 
+def search_rows(labels: BoolArray) -> int:
+    """Return how many instances settings are compared on."""
+    n_targets = int(labels.shape[1]) + 1
+    return min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
+
+
 def _of_fold(values: Tensor, fold: Tensor) -> Tensor:
     """Return the values of the model that has not seen a row, (n_rows, n_values)."""
     index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
@@ -276,10 +279,7 @@ def draw_held_out_bags(
     patients: NDArray[Any] | None = None,
 ) -> IntArray:
     """Return a fifth of the bags in ascending order, fewer where they have too many instances."""
-    codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
-    if codes is not None and codes.max() == 0:
-        codes = None  # one patient cannot be held out of itself
-    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, codes) == 0)
+    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, patients) == 0)
     rows = generator.permutation(rows)
     fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
     return np.sort(rows[: max(1, fits)])

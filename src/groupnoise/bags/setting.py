@@ -29,6 +29,7 @@ from groupnoise.bags.object_answers import (
 )
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
+    add_class_figures,
     calibration_metrics,
     class_metrics,
     columns_of_classes,
@@ -228,12 +229,10 @@ def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
 
     Sets that are not read from a table number both in the order they come in.
     """
-    rows, ids = dataset.source_rows, dataset.bag_ids
+    rows = dataset.source_rows
     if rows is None:
         rows = np.arange(dataset.bags.n_objects)
-    if ids is None:
-        ids = np.arange(len(dataset.bags))
-    return rows, ids[dataset.bags.group_of_object]
+    return rows, dataset.ids[dataset.bags.group_of_object]
 
 
 SETTING = BagSetting()
@@ -333,11 +332,8 @@ def evaluate_bags(
         curves[f"{level}s"] = curve.points()
         for to, honest in zip((metrics, majority), honesty[level], strict=True):
             to |= {f"{level} {name}": value for name, value in honest.items()}
-        for column, name in enumerate(dataset.class_names):
-            per_class[name][f"{level}s"] = int(labels[:, column].sum())
-            for figure, found in by_class.items():
-                if column in found:
-                    per_class[name][f"{level} {figure}"] = found[column]
+        names = dataset.class_names
+        add_class_figures(per_class, names, labels, by_class, f"{level}s", f"{level} ")
     return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)
 
 
@@ -385,6 +381,7 @@ def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, Bo
     only of the classes that its bag does not have.
     """
     labels = truth[:, None] == np.arange(len(dataset.class_names))
-    if is_complete(truth, dataset.labels, dataset.bags):
+    bag_of_row = dataset.bags.group_of_object
+    if is_complete(truth, dataset.labels, bag_of_row):
         return labels, np.ones(labels.shape, dtype=bool)
-    return labels, (truth >= 0)[:, None] | ~dataset.labels[dataset.bags.group_of_object]
+    return labels, (truth >= 0)[:, None] | ~dataset.labels[bag_of_row]

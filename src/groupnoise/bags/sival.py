@@ -12,7 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    RandomState,
+    generator_from,
+    offsets_of,
+)
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -77,9 +84,7 @@ def make_sival_like(
     kept = _merge_one_segment_of_some(truth, generator)
     return BagDataset(
         name="SIVAL-like",
-        bags=Groups(
-            features[kept].astype(np.float32), np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        ),
+        bags=Groups(features[kept].astype(np.float32), offsets_of(kept.sum(axis=1))),
         labels=image_class[:, None] == np.arange(n_classes),
         class_names=[f"object {label + 1}" for label in range(n_classes)],
         instance_labels=truth[kept].astype(np.int64),
@@ -135,7 +140,7 @@ class _Bag:
 
     segments: dict[str, FloatArray] = field(default_factory=dict)
     witnesses: set[str] = field(default_factory=set)
-    label: int | None = None
+    label: int = -1
 
 
 def load_amil(name: str, folder: str | Path) -> BagDataset:
@@ -154,7 +159,7 @@ def load_amil(name: str, folder: str | Path) -> BagDataset:
     bags: dict[str, _Bag] = {}
     for label, path in enumerate(tasks):
         _add_task(bags, label, path)
-    labelled = {bag_id: bag for bag_id, bag in sorted(bags.items()) if bag.label is not None}
+    labelled = {bag_id: bag for bag_id, bag in sorted(bags.items()) if bag.label >= 0}
     if not labelled:
         raise DataError(f"no segment in {folder} is labelled 1, so no bag has a class.")
 
@@ -163,20 +168,16 @@ def load_amil(name: str, folder: str | Path) -> BagDataset:
     for bag in labelled.values():
         for segment, features in bag.segments.items():
             rows.append(features)
-            instance_labels.append(_class_of(bag, segment))
+            instance_labels.append(bag.label if segment in bag.witnesses else -1)
     classes = np.array([bag.label for bag in labelled.values()])
     sizes = [len(bag.segments) for bag in labelled.values()]
     return BagDataset(
         name=name,
-        bags=Groups(np.stack(rows), np.concatenate([[0], np.cumsum(sizes)])),
+        bags=Groups(np.stack(rows), offsets_of(sizes)),
         labels=classes[:, None] == np.arange(len(tasks)),
         class_names=[path.stem for path in tasks],
         instance_labels=np.array(instance_labels, dtype=np.int64),
     )
-
-
-def _class_of(bag: _Bag, segment: str) -> int:
-    return bag.label if bag.label is not None and segment in bag.witnesses else -1
 
 
 def _add_task(bags: dict[str, _Bag], label: int, path: Path) -> None:
@@ -203,7 +204,7 @@ def _add_task(bags: dict[str, _Bag], label: int, path: Path) -> None:
         if segment not in bag.segments:
             bag.segments[segment] = _numbers(values, place)
         if is_witness == "1":
-            if bag.label not in (None, label):
+            if bag.label not in (-1, label):
                 raise DataError(
                     f"{place} gives bag {bag_id} a second class; it has a witness in another file."
                 )

@@ -15,9 +15,8 @@ from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.held_out import calibrated, combined, draw_folds
 from groupnoise.bags.out_of_fold import (
-    MAX_SEARCH_LOGITS,
-    MAX_SEARCH_ROWS,
     draw_held_out_bags,
+    search_rows,
     train_on_all,
 )
 from groupnoise.core.arrays import BoolArray, IntArray
@@ -83,12 +82,6 @@ def decide_anywhere(
     decisions = replace(said, facts=facts, reasons=(why, *said.reasons))
     # Held-out bags of the sample are thinned; instances are what they are all the same.
     return Outcome(ensemble, decisions, outcome.instance_sets)
-
-
-def search_rows(labels: BoolArray) -> int:
-    """Return how many instances settings are compared on."""
-    n_targets = int(labels.shape[1]) + 1
-    return min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
 
 
 def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from groupnoise.candidates.answers import DETAILS
 from groupnoise.candidates.held_out import at_temperature, information
 from groupnoise.candidates.model import CandidateModel
-from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.arrays import BoolArray, FloatArray, below
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import GroupObjective, ObjectScores
 from groupnoise.core.scaling import rows_to_predict
@@ -64,23 +63,10 @@ ERRORS = 1.5
 """The same in units of what the number of held-out rows leaves to luck."""
 
 
-@dataclass(frozen=True)
-class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
-    """Fitted settings of one classifier, as pairs of weight and model.
+class WeightedSettings(tuple[tuple[float, CandidateModel], ...]):
+    """Fitted settings of one classifier, as pairs of weight and model; weights sum to one."""
 
-    `pairs`: weights sum to one.
-    """
-
-    pairs: tuple[tuple[float, CandidateModel], ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self.pairs[number]
-
-    def __iter__(self) -> Iterator[tuple[float, CandidateModel]]:
-        return iter(self.pairs)
+    __slots__ = ()
 
     def members(self) -> nn.ModuleList:
         """Return the members of all settings, in the order of the settings."""
@@ -138,22 +124,15 @@ class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
         """Return untrained settings as :meth:`state` described them; weights come later."""
         pairs = []
         for number, record in enumerate(records):
-            prefix = f"{SETTING}{number}."
-            own = {
-                name.removeprefix(prefix): each
-                for name, each in arrays.items()
-                if name.startswith((prefix, WEIGHTS))
-            }
+            own = below(f"{SETTING}{number}.", arrays)
+            own |= {name: each for name, each in arrays.items() if name.startswith(WEIGHTS)}
             parameters = read_parameters(record["parameters"])
             if parameters["encoder"] == OWN_ENCODER:
                 parameters["encoder"] = encoder
             model = CandidateModel(**parameters)
             model._rebuild(record["fitted"], own)
             pairs.append((float(record["weight"]), model))
-        return cls(tuple(pairs))
-
-
-NOTHING_TAKEN = WeightedSettings()
+        return cls(pairs)
 
 
 def averaged_options(search: Search) -> list[tuple[Option, float]]:
@@ -259,30 +238,27 @@ def label_offsets(probabilities: FloatArray, candidates: BoolArray) -> tuple[flo
 class AveragedModel(CandidateModel):
     """Answers of one setting, or of several settings together where several were fitted."""
 
-    settings_: WeightedSettings
-
-    def _taken(self) -> WeightedSettings:
-        """Return the fitted settings; none before `fit` and where all parameters are explicit."""
-        return getattr(self, "settings_", NOTHING_TAKEN)
+    settings_: WeightedSettings = WeightedSettings()
+    """None before `fit` and where all parameters are explicit."""
 
     def _in_use(self, name: str) -> Any:
-        if self._taken():
-            return self._taken()[0][1]._in_use(name)
+        if self.settings_:
+            return self.settings_[0][1]._in_use(name)
         if name in DETAILS and is_auto(getattr(self, name)):
             return DETAILS[name]
         return super()._in_use(name)
 
     def _objective(self) -> GroupObjective:
-        objectives = [model._objective() for _, model in self._taken()]
+        objectives = [model._objective() for _, model in self.settings_]
         return objectives[0] if objectives else super()._objective()
 
     def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
-        if not self._taken():
+        if not self.settings_:
             return super()._log_pair(X, temperature)
-        return self._taken().log_pair(rows_to_predict(self, X), temperature)
+        return self.settings_.log_pair(rows_to_predict(self, X), temperature)
 
     def _member_weights(self) -> list[float] | None:
-        return self._taken().member_weights() or None
+        return self.settings_.member_weights() or None
 
     def calibrate(
         self, X: ArrayLike, candidates: Any, *, truth: Any = None, only_if_better: bool = True
@@ -294,31 +270,31 @@ class AveragedModel(CandidateModel):
         `calibration_trials_` says what it is worth on rows that it was not fitted on.
         """
         super().calibrate(X, candidates, truth=truth, only_if_better=only_if_better)
-        for _, model in self._taken():
+        for _, model in self.settings_:
             model.calibration_temperature_ = self.calibration_temperature_
         return self
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(label | row)."""
         check_is_fitted(self, "model_")
-        if not self._taken():
+        if not self.settings_:
             return super().predict_log_proba(X)
-        return self._taken().predict_log_proba(rows_to_predict(self, X))
+        return self.settings_.predict_log_proba(rows_to_predict(self, X))
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
         """Return which candidate each row matches, and how all of its candidates score."""
         check_is_fitted(self, "model_")
-        if not self._taken():
+        if not self.settings_:
             return super().select(X, candidates)
         rows = rows_to_predict(self, X)
         indicator, _ = read_candidate_sets(candidates, self.classes_)
         check_equal_rows(rows, indicator)
-        return self._taken().select(rows, indicator)
+        return self.settings_.select(rows, indicator)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        if not self._taken():
+        if not self.settings_:
             return super()._fitted_state()
-        records, arrays = self._taken().state()
+        records, arrays = self.settings_.state()
         state = {**self._classifier_state(), "settings": records}
         return state, {**arrays, **self._set_arrays()}
 

@@ -185,11 +185,9 @@ def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> lis
     if "answer_temperature" in trials.asked:
         return options
     candidates = trials.candidates[trials.held]
-    return [
-        replace(each, parameters={**each.parameters, "answer_temperature": found})
-        for each in options
-        for found in [best_temperature(trials.predicted(each, share), candidates)]
-    ]
+    said = [trials.predicted(each, share) for each in options]
+    found = [best_temperature(each, candidates) for each in said]
+    return [_with(o, answer_temperature=each) for o, each in zip(options, found, strict=True)]
 
 
 def _as_sure_together(
@@ -205,22 +203,25 @@ def _as_sure_together(
     factor = common_factor(known, weights, trials.candidates[trials.held])
     surer = []
     for each in options:
-        found = {"answer_temperature": round(factor * each.parameters["answer_temperature"], 4)}
         offsets = each.parameters["label_offsets"]
         if offsets is not None and "label_offsets" not in trials.asked:
-            found["label_offsets"] = tuple(round(offset / factor, 4) for offset in offsets)
-        surer.append(replace(each, parameters={**each.parameters, **found}))
+            offsets = tuple(round(offset / factor, 4) for offset in offsets)
+        temperature = round(factor * each.parameters["answer_temperature"], 4)
+        surer.append(_with(each, answer_temperature=temperature, label_offsets=offsets))
     return surer
+
+
+def _with(option: Option, **parameters: Any) -> Option:
+    """Return an option with other values of some parameters."""
+    return replace(option, parameters={**option.parameters, **parameters})
 
 
 def _as_frequent(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
     """Return options whose answers are about as frequent as labels are on held-out rows."""
     candidates = trials.candidates[trials.held]
-    return [
-        replace(each, parameters={**each.parameters, "label_offsets": found})
-        for each in options
-        for found in [label_offsets(trials.predicted(each, share), candidates)]
-    ]
+    said = [trials.predicted(each, share) for each in options]
+    found = [label_offsets(each, candidates) for each in said]
+    return [_with(o, label_offsets=each) for o, each in zip(options, found, strict=True)]
 
 
 def _smoothed(
@@ -239,11 +240,7 @@ def _smoothed(
         for width in (0.0, *SMOOTHINGS)
     }
     best = max(scores, key=lambda width: float(scores[width].mean()))
-    if not best:
-        return options
-    return [
-        replace(each, parameters={**each.parameters, "ordinal_smoothing": best}) for each in options
-    ]
+    return [_with(each, ordinal_smoothing=best) for each in options] if best else options
 
 
 def without_search(

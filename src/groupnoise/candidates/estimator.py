@@ -227,7 +227,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
                 scalers[model.scaling] = model.scaler_
             if checkpoint is not None:
                 (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
-        self.settings_ = WeightedSettings(tuple(fitted))
+        self.settings_ = WeightedSettings(fitted)
         self.members_, self.history_ = self.settings_.members(), self.settings_.history()
         self.model_ = self._models()[0]
         return self
@@ -242,7 +242,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         """
         check_is_fitted(self, "model_")
         copy: Self = clone(self)
-        return copy.set_params(ensemble=self.decisions_.members) if self._taken() else copy
+        return copy.set_params(ensemble=self.decisions_.members) if self.settings_ else copy
 
     def _seed(self) -> int:
         """Return the seed of the first setting; the others count on from it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,21 @@ from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories
 
 CANDIDATE_PREFIXES = (*INDICATORS, "label_")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What `read_candidates` was asked for, by the names of its parameters."""
+
+    report: Report
+    features: str | Sequence[str] | None
+    candidates: str | Sequence[str] | None
+    truth: str | None
+    label_separator: str | None
+    keep_label: Sequence[str]
+    feature_names: Sequence[str] | None
+    labels_needed: bool
+    fill: Fill | None
 
 
 def read_candidates(
@@ -115,49 +131,36 @@ def read_candidates(
     tell = report or say_nothing
     words = columns_of_words(candidates, truth)
     data = read_input(source, report=tell, words=words, **table_options)
-    if isinstance(data, Table):
-        say_of_categories(data, categories, report)
-    if isinstance(data, NamedArrays):
-        return _candidates_from_arrays(
-            data, name or data.name, features, candidates, truth, tell, labels_needed
-        )
-    return _candidates_from_table(
-        data, name or data.name, features, candidates, truth, label_separator,
-        split_names(keep_label), tell, feature_names, labels_needed, fill_of(fill, tell),
+    asked = _Request(
+        tell, features, candidates, truth, label_separator, split_names(keep_label), feature_names,
+        labels_needed, fill_of(fill, tell),
     )  # fmt: skip
+    if isinstance(data, NamedArrays):
+        return _candidates_from_arrays(data, name or data.name, asked)
+    say_of_categories(data, categories, report)
+    return _candidates_from_table(data, name or data.name, asked)
 
 
-def _candidates_from_table(
-    table: Table,
-    name: str,
-    features: str | Sequence[str] | None,
-    candidates: str | Sequence[str] | None,
-    truth: str | None,
-    label_separator: str | None,
-    keep: Sequence[str],
-    report: Report,
-    feature_names: Sequence[str] | None,
-    labels_needed: bool,
-    gaps: Fill | None,
-) -> PartialLabelDataset:
-    columns, origin = table.frame.columns, table.origin
-    taken = set() if feature_names is None else set(feature_names)
-    truth_column = pick_column("truth", truth, columns, origin=origin, report=report, taken=taken)
+def _candidates_from_table(table: Table, name: str, asked: _Request) -> PartialLabelDataset:
+    columns, report, labels_needed = table.frame.columns, asked.report, asked.labels_needed
+    taken = set(asked.feature_names or ())
+    truth_column = pick_column(
+        "truth", asked.truth, columns, origin=table.origin, report=report, taken=taken
+    )
     if truth_column is not None:
         taken.add(truth_column)
-    if candidates is not None:
-        candidate_columns = match_columns("candidates", candidates, columns, origin)
+    if asked.candidates is not None:
+        candidate_columns = match_columns("candidates", asked.candidates, columns, table.origin)
     else:
-        candidate_columns = _guess_candidates(columns, origin, taken, report, labels_needed)
+        candidate_columns = _guess_candidates(table, taken, asked)
     taken.update(candidate_columns)
     right = None
     weights = None
     if labels_needed:
-        memberships, class_names, weights = _labels_and_weights(
-            table, candidate_columns, label_separator, keep, report
-        )
+        memberships, class_names, weights = _labels_and_weights(table, candidate_columns, asked)
         _check_rows_have_candidates(memberships, table.locate)
-        for sentence in labels_to_look_at(class_names, memberships, table.locate, kept=keep):
+        kept = asked.keep_label
+        for sentence in labels_to_look_at(class_names, memberships, table.locate, kept=kept):
             report(sentence)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
@@ -165,12 +168,10 @@ def _candidates_from_table(
                 _add_answers(memberships, right, report)
             _check_truth_inside(right, memberships, class_names, table.locate)
     else:
-        memberships, class_names = _candidates_where_given(
-            table, candidate_columns, label_separator, keep, report
-        )
+        memberships, class_names = _candidates_where_given(table, candidate_columns, asked)
     answers = RowAnswers(memberships, class_names) if labels_needed else None
     matrix, names = features_of_table(
-        table, features, taken, report, feature_names, answers=answers, fill=gaps
+        table, asked.features, taken, report, asked.feature_names, answers=answers, fill=asked.fill
     )
     learned = categories_of(table, names)
     return PartialLabelDataset(
@@ -184,22 +185,18 @@ def _candidates_from_table(
         source_rows=np.arange(len(table)),
         columns={"candidates": candidate_columns, "truth": truth_column}
         | ({"categories": learned} if learned else {})
-        | ({"fill": gaps.learned} if gaps is not None else {}),
+        | ({"fill": asked.fill.learned} if asked.fill is not None else {}),
     )
 
 
 def _labels_and_weights(
-    table: Table,
-    columns: Sequence[str],
-    separator: str | None,
-    keep: Sequence[str],
-    report: Report,
-    may_be_any: bool = True,
+    table: Table, columns: Sequence[str], asked: _Request
 ) -> tuple[BoolArray, list[str], FloatArray | None]:
     """Return the candidates of each row, the classes, and the weights if the cells have them.
 
-    `may_be_any`: whether rows that say nothing but a word for no label have all of them.
+    Where candidates are needed, rows that say nothing but a word for no label have all of them.
     """
+    report, separator = asked.report, asked.label_separator
     if len(columns) > 1:
         return *read_memberships(table, columns, separator=separator, report=report), None
     weighted = read_weights(table, columns[0], report=report)
@@ -209,7 +206,7 @@ def _labels_and_weights(
     else:
         members = weights > 0
     counts = dict(zip(names, members.sum(axis=0).tolist(), strict=True))
-    heard = heard_labels(counts, keep=keep)
+    heard = heard_labels(counts, keep=asked.keep_label)
     if not heard:
         return members, names, weights
     for sentence in heard_in_words(heard, counts, what="no label", times="rows"):
@@ -223,7 +220,7 @@ def _labels_and_weights(
             moved[number, position[meant]] = 1.0
     amounts = (members if weights is None else weights) @ moved
     says_nothing = members.any(axis=1) & ~amounts.any(axis=1)
-    if may_be_any and says_nothing.any():
+    if asked.labels_needed and says_nothing.any():
         amounts[says_nothing] = 1.0
         report(
             f"{counted(int(says_nothing.sum()), 'rows')} without any other label, the first at "
@@ -232,9 +229,8 @@ def _labels_and_weights(
     return amounts > 0, left, None if weights is None else amounts
 
 
-def _guess_candidates(
-    columns: Sequence[str], origin: str, taken: set[str], report: Report, are_needed: bool
-) -> list[str]:
+def _guess_candidates(table: Table, taken: set[str], asked: _Request) -> list[str]:
+    columns, origin, report = table.frame.columns, table.origin, asked.report
     for prefix in CANDIDATE_PREFIXES:
         found = [name for name in columns if name.lower().startswith(prefix) and name not in taken]
         if len(found) > 1:
@@ -249,14 +245,14 @@ def _guess_candidates(
             report("--candidates label learns from what `resolve` made of them instead")
             if ANSWER in set(columns) - taken:
                 report(f"--learn-truth {ANSWER} learns from what people answered too")
-    if column is None and are_needed:
+    if column is None and asked.labels_needed:
         check_no_votes(columns, origin)
         column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)
     return [] if column is None else [column]
 
 
 def _candidates_where_given(
-    table: Table, columns: Sequence[str], separator: str | None, keep: Sequence[str], report: Report
+    table: Table, columns: Sequence[str], asked: _Request
 ) -> tuple[BoolArray, list[str]]:
     """Return the candidates of each row; a row without any, or a table, is no fault."""
     rows = np.arange(len(table))
@@ -268,26 +264,17 @@ def _candidates_where_given(
         rows = rows[is_given.to_numpy()]
     if not columns or not len(rows):
         return np.zeros((len(table), 0), dtype=np.bool_), []
-    given, class_names, _ = _labels_and_weights(
-        table.take(rows), columns, separator, keep, report, may_be_any=False
-    )
+    given, class_names, _ = _labels_and_weights(table.take(rows), columns, asked)
     memberships = np.zeros((len(table), len(class_names)), dtype=np.bool_)
     memberships[rows] = given
     return memberships, class_names
 
 
-def _candidates_from_arrays(
-    data: NamedArrays,
-    name: str,
-    features: str | Sequence[str] | None,
-    candidates: str | Sequence[str] | None,
-    truth: str | None,
-    report: Report,
-    labels_needed: bool,
-) -> PartialLabelDataset:
-    path = data.path
-    matrix = check_features(f"{path}: features", data.need("features", features, report))
-    if not labels_needed and candidates is None and data.find("candidates", None, report) is None:
+def _candidates_from_arrays(data: NamedArrays, name: str, asked: _Request) -> PartialLabelDataset:
+    path, report, candidates = data.path, asked.report, asked.candidates
+    matrix = check_features(f"{path}: features", data.need("features", asked.features, report))
+    is_needed = asked.labels_needed or candidates is not None
+    if not is_needed and data.find("candidates", None, report) is None:
         return PartialLabelDataset(name, matrix, np.zeros((len(matrix), 0), dtype=np.bool_), [])
     indicator = data.need("candidates", candidates, report)
     if matrix.shape[0] not in indicator.shape and matrix.shape[1] in indicator.shape:
@@ -302,10 +289,10 @@ def _candidates_from_arrays(
     def place(row: int) -> str:
         return f"{path}, row {row}"
 
-    if not labels_needed:
+    if not asked.labels_needed:
         return PartialLabelDataset(name, matrix, memberships, class_names)
     _check_rows_have_candidates(memberships, place)
-    right = _array_truth(data, truth, len(matrix), class_names, report)
+    right = _array_truth(data, asked.truth, len(matrix), class_names, report)
     if right is not None:
         _check_truth_inside(right, memberships, class_names, place)
     return PartialLabelDataset(name, matrix, memberships, class_names, truth=right)

@@ -5,14 +5,14 @@ Of single labels all is out of sample: the evidence about a row never uses that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.audit.evidence import Findings, choice_columns, class_columns, object_posterior
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, stratified_folds
 from groupnoise.core.checks import check_count, check_features
 from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.core.scaling import Scaler
@@ -35,30 +35,15 @@ Predict = Callable[[IntArray, IntArray], FloatArray]
 """Trains on some rows and returns P(label | row) of others, shape (n_held, n_classes)."""
 
 
-def stratified_folds(
-    labels: IntArray, n_folds: int, generator: np.random.Generator
-) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the rows to train on and the rows held out, each row held out once.
-
-    Every class is dealt out evenly; a class with fewer rows than folds is missing in some.
-    """
-    order = generator.permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[by_class] = np.arange(len(labels)) % n_folds
-    for number in range(n_folds):
-        held = np.flatnonzero(fold == number)
-        if len(held):
-            yield np.flatnonzero(fold != number), held
-
-
 def cross_fit(
     predict: Predict, labels: IntArray, n_classes: int, n_folds: int, generator: np.random.Generator
 ) -> FloatArray:
     """Return P(label | row) from models that never saw the row, shape (n_rows, n_classes)."""
     probabilities = np.zeros((len(labels), n_classes))
-    for training, held in stratified_folds(labels, n_folds, generator):
-        probabilities[held] = predict(training, held)
+    folds = stratified_folds(labels, n_folds, generator)
+    for number in np.unique(folds):
+        held = np.flatnonzero(folds == number)
+        probabilities[held] = predict(np.flatnonzero(folds != number), held)
     return probabilities
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.answers import EVALUATION_BATCH, PAPER, CandidateAnswers
-from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel, grow_trees
+from groupnoise.candidates.solved import KernelEncoder, count_landmarks, fit_kernel, grow_trees
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,
@@ -27,7 +27,7 @@ from groupnoise.core.checks import (
     check_features,
     check_positive,
 )
-from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.encoders import EmbeddingEncoder, unit_vectors
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
     check_equal_rows,
@@ -257,12 +257,8 @@ class CandidateModel(CandidateAnswers):
 
     def _around(self, encoder: nn.Module, inputs: Tensor | None) -> MatchingModel:
         """Return a model whose g gives the logits themselves: f is one unit vector per label."""
-        n_classes = len(self.classes_)
-        labels = EmbeddingEncoder(n_classes, n_classes, generator=torch.Generator())
-        if not labels.weight.is_meta:  # nothing to fill, and trying would load torch's compiler
-            with torch.no_grad():
-                labels.weight.copy_(torch.eye(n_classes))
         n_rows = 0 if inputs is None else len(inputs)
+        labels = unit_vectors(len(self.classes_))
         return MatchingModel(labels, encoder, n_targets=n_rows, target_inputs=inputs)
 
     def _let_go_of_rows(self) -> None:

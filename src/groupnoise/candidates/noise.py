@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,31 +69,17 @@ def add_candidates(
     return draw_candidates(labels, n_distractors, affinity, generator), labels
 
 
-def replace_candidates(
-    dataset: PartialLabelDataset,
-    *,
-    epsilon: float,
-    tau: int,
-    correlated: bool = False,
-    random_state: RandomState = None,
-) -> PartialLabelDataset:
-    """Replace a data set's candidate labels by drawn ones; see `add_candidates`.
+def replace_candidates(dataset: PartialLabelDataset, **noise: Any) -> PartialLabelDataset:
+    """Replace a data set's candidate labels by drawn ones.
 
-    Every row's truth must be known.
+    Every row's truth must be known. `noise`: as `add_candidates` takes it.
     """
     if dataset.truth is None or (dataset.truth < 0).any():
         raise DataError(
             f"the true label of every row of {dataset.name} must be known to draw candidates; "
             "drop the rows without one."
         )
-    candidates, truth = add_candidates(
-        dataset.truth,
-        len(dataset.class_names),
-        epsilon=epsilon,
-        tau=tau,
-        correlated=correlated,
-        random_state=random_state,
-    )
+    candidates, truth = add_candidates(dataset.truth, len(dataset.class_names), **noise)
     return replace(dataset, candidates=candidates, truth=truth)
 
 

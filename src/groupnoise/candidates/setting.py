@@ -14,6 +14,7 @@ from groupnoise.candidates.label_issues import PartialLabelSource
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.class_metrics import (
+    add_class_figures,
     calibration_metrics,
     class_metrics,
     columns_of_classes,
@@ -314,9 +315,5 @@ def evaluate_candidates(
         metrics["risk-coverage area"] = curve.area
         majority["risk-coverage area"] = 1.0 - majority["accuracy"]
         curves["rows"] = curve.points()
-        for column, name in enumerate(dataset.class_names):
-            per_class[name] = {"rows": int(labels[:, column].sum())}
-            for figure, found in by_class.items():
-                if column in found:
-                    per_class[name][figure] = found[column]
+        add_class_figures(per_class, dataset.class_names, labels, by_class, "rows")
     return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
@@ -97,12 +97,7 @@ def main() -> None:
 
 
 def _say_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
     """Say what a command warns of in a sentence, without the line of code that did."""
     if issubclass(category, UserWarning):

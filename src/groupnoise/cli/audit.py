@@ -131,7 +131,9 @@ def audit(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
     pass_on(caught, issues.warnings)
-    how = _how(n_folds, model)
+    how = f"The model in {model} judged; what it was trained on it may have memorised."
+    if n_folds is not None:
+        how = f"Each was judged by a model trained on the other {n_folds - 1} of {n_folds} folds."
     is_again = (output / "report.html").exists()
     with filling_folder(output) as staged:
         _write_tables(staged, issues, table_format)
@@ -234,12 +236,6 @@ def _write_clean(
         has_mark=table.has_mark,
     )
     return about
-
-
-def _how(n_folds: int | None, model: Path | None) -> str:
-    if n_folds is not None:
-        return f"Each was judged by a model trained on the other {n_folds - 1} of {n_folds} folds."
-    return f"The model in {model} judged; what it was trained on it may have memorised."
 
 
 def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:

@@ -77,11 +77,9 @@ def describe_command(
     name: str, options: DataOptions, html: Path | None = None, as_json: AsJson = False
 ) -> None:
     """Show what a data set holds and what is odd about it."""
-    from groupnoise.io.files import check_not_own_input, write_text
+    from groupnoise.io.files import write_text
 
-    if html is not None:
-        check_not_own_input(html, name)
-        check_output(html)
+    check_output(html, name)
     found = find_data(name, options)
     entry = found.entry
     description = found.setting.describe(found.dataset)

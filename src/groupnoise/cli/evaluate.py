@@ -88,9 +88,8 @@ def evaluate(
         check_choice("--on", on, PARTS)
     if per_user is not None:
         check_format(per_user, "--per-user")
-        check_output(per_user)
-    if page is not None:
-        check_output(page)
+    check_output(per_user)
+    check_output(page)
     fitted, found, record = find_model_and_data(model, data, options)
     fingerprint = found.setting.fingerprint(found.dataset)
     learned = None if record is None else record.of_log(fingerprint)

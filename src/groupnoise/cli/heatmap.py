@@ -55,7 +55,7 @@ def heatmap(
     from groupnoise.bags.heatmap import heatmap_page
     from groupnoise.bags.object_answers import answer_objects
     from groupnoise.core.checks import check_count
-    from groupnoise.io.files import check_not_own_input, write_text
+    from groupnoise.io.files import write_text
     from groupnoise.reproduce.provenance import spell_command
 
     if output.suffix == "":
@@ -64,11 +64,8 @@ def heatmap(
         raise ParameterError(f"--output must end in .html, or in nothing; got {output.name!r}.")
     check_count("--max-bags", max_bags)
     check_count("--gallery", gallery, least=0)
-    check_not_own_input(output, data)
-    check_output(output)
-    fitted, found = with_labels_if_any(model, data, options)
-    if found.setting.name != "mil":
-        raise ParameterError(f"heat maps are of bags; {data} is {found.setting.name} data.")
+    check_output(output, data)
+    fitted, found = with_labels_if_any(model, data, options, "heat maps are of")
     raw = find_sources(data, sources, downsample)
     answers = answer_objects(fitted, found.dataset)
     without = [bag for bag in answers.bag_ids if bag not in raw.files] if raw.files else []
@@ -93,8 +90,13 @@ def heatmap(
     )
 
 
-def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:
-    """Load a model and bags: with their labels where there are any, for mistakes to be seen."""
+def with_labels_if_any(
+    model: Path, data: str, options: DataOptions, what: str
+) -> tuple[Any, Found]:
+    """Load a model and bags: with their labels where there are any, for mistakes to be seen.
+
+    `what`: how a sentence begins that refuses other data.
+    """
     try:
         fitted, found, _ = find_model_and_data(model, data, options)
     except (DataError, MissingDataError) as error:
@@ -104,6 +106,8 @@ def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[An
         fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
         if not isinstance(error, MissingColumnError) and not Path(data).is_dir():
             say_aside(f"labels are left aside: {error}")
+    if found.setting.name != "mil":
+        raise ParameterError(f"{what} bags; {data} is {found.setting.name} data.")
     return fitted, found
 
 
@@ -124,15 +128,11 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
     from groupnoise.bags.object_answers import answer_objects, best_objects
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format, write_columns
-    from groupnoise.io.files import check_not_own_input
 
     check_format(output)
     check_count("--top", top)
-    check_not_own_input(output, data)
-    check_output(output)
-    fitted, found = with_labels_if_any(model, data, options)
-    if found.setting.name != "mil":
-        raise ParameterError(f"select is about bags; {data} is {found.setting.name} data.")
+    check_output(output, data)
+    fitted, found = with_labels_if_any(model, data, options, "select is about")
     columns = best_objects(answer_objects(fitted, found.dataset), found.dataset, top)
     write_columns(output, columns)
     n_empty = sum(row is None for row in columns["row"])

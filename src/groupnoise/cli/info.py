@@ -88,7 +88,7 @@ WORDS: dict[str, dict[Any, str]] = {
 )
 def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> None:
     """Say what a model is, what it was trained on, and what fit decided; no weights are loaded."""
-    from groupnoise.io.model_files import read_model_manifest
+    from groupnoise.io.model_files import read_model_manifest, weights_in
     from groupnoise.io.training_record import read_training_record
 
     manifest = read_model_manifest(model)
@@ -96,7 +96,7 @@ def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> N
         typer.echo(json.dumps(manifest, indent=2))
         return
     kind = _part(model, manifest, "kind", str)
-    weights = _weights_file(model, _part(model, manifest, "weights", dict).get("file"))
+    weights = weights_in(model, {"weights": _part(model, manifest, "weights", dict)})
     history = _part(model, manifest, "history", list)
     record = read_training_record(model)
     about = "" if record is None else f" of {ABOUT.get(record.setting, record.setting)}"
@@ -239,17 +239,6 @@ def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
             f"{model} holds no {kind.__name__} under {name!r} of its manifest; restore or refit it."
         )
     return value
-
-
-def _weights_file(model: Path, name: Any) -> Path:
-    from groupnoise.io.files import file_in
-
-    try:
-        path = file_in(model, name)
-        path.is_file()
-    except (OSError, ValueError):
-        raise ModelFileError(f"{model} does not name a weights file of its own folder.") from None
-    return path
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -227,8 +227,7 @@ def compare(
     from groupnoise.reproduce.compare import compare_methods, methods_to_compare
 
     seconds = None if budget == "none" else parse_budget(budget, default=DEFAULT_SECONDS)
-    if page is not None:
-        check_output(page)
+    check_output(page)
     found = find_data(data, options)
     names = [name.strip() for name in methods.split(",")] if methods else []
     entries = methods_to_compare(found.setting.name, names)

@@ -131,29 +131,25 @@ FORM = {
     "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
 }
 """What the file looks like."""
+_of_votes = functools.partial(_option, Word, panel=VOTES_PANEL)
+_of_evidence = functools.partial(_option, Word, panel=EVIDENCE_PANEL)
 VOTES = {
-    "annotators": _option(Word, "Columns of the annotators, such as 'ann_*'.", panel=VOTES_PANEL),
-    "candidates": _option(
-        Word, "Column of candidate labels, or a pattern of 0/1 columns.", panel=VOTES_PANEL
-    ),
-    "votes": _option(Word, "Second table: one vote per line.", panel=VOTES_PANEL),
-    "id": _option(Word, "Column of DATA by which --votes names rows.", panel=VOTES_PANEL),
-    "row": _option(Word, "One vote per line: row ids.", panel=VOTES_PANEL),
-    "annotator": _option(Word, "One vote per line: who.", panel=VOTES_PANEL),
-    "label": _option(Word, "One vote per line: what was said; or a question.", panel=VOTES_PANEL),
-    "confidence": _option(Word, "One vote per line: how surely, 0 to 1.", panel=VOTES_PANEL),
-    "labels": _option(Word, "All labels there are, joined by commas.", panel=VOTES_PANEL),
-    "label_separator": _option(Word, "What joins several labels in a cell.", panel=VOTES_PANEL),
-    "keep_label": _option(
-        Word, "Labels to keep as written, such as '?' or Cat beside cat.", panel=VOTES_PANEL
-    ),
-    "truth": _option(Word, "Column of right labels; empty where unknown.", panel=VOTES_PANEL),
-    "features": _option(Word, "Numeric columns, as a list or 'f*'.", panel=EVIDENCE_PANEL),
-    "text": _option(Word, "Column of text.", panel=EVIDENCE_PANEL),
-    "embedding": _option(Word, "A .npy file of one vector per row.", panel=EVIDENCE_PANEL),
-    "embed": _option(
-        Word, "sentence-transformers model on this disk, for text.", panel=EVIDENCE_PANEL
-    ),
+    "annotators": _of_votes("Columns of the annotators, such as 'ann_*'."),
+    "candidates": _of_votes("Column of candidate labels, or a pattern of 0/1 columns."),
+    "votes": _of_votes("Second table: one vote per line."),
+    "id": _of_votes("Column of DATA by which --votes names rows."),
+    "row": _of_votes("One vote per line: row ids."),
+    "annotator": _of_votes("One vote per line: who."),
+    "label": _of_votes("One vote per line: what was said; or a question."),
+    "confidence": _of_votes("One vote per line: how surely, 0 to 1."),
+    "labels": _of_votes("All labels there are, joined by commas."),
+    "label_separator": _of_votes("What joins several labels in a cell."),
+    "keep_label": _of_votes("Labels to keep as written, such as '?' or Cat beside cat."),
+    "truth": _of_votes("Column of right labels; empty where unknown."),
+    "features": _of_evidence("Numeric columns, as a list or 'f*'."),
+    "text": _of_evidence("Column of text."),
+    "embedding": _of_evidence("A .npy file of one vector per row."),
+    "embed": _of_evidence("sentence-transformers model on this disk, for text."),
 }
 """The parts of a table of votes, and what its rows are compared by."""
 HISTORY_PARTS = {part: f"histories_{part}" for part in ("user", "item", "time")}
@@ -263,10 +259,17 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
     return run
 
 
-def check_output(path: Path) -> None:
-    """Refuse a file that cannot be written, and say where a folder is to be made for it."""
-    from groupnoise.io.files import check_writable_file
+def check_output(path: Path | None, *read: Path | str) -> None:
+    """Refuse a file that cannot be written, and say where a folder is to be made for it.
 
+    `path`: None where nothing is written. `read`: what the command reads, and must not write over.
+    """
+    from groupnoise.io.files import check_not_own_input, check_writable_file
+
+    if path is None:
+        return
+    for source in read:
+        check_not_own_input(path, source)
     check_writable_file(path)
     if not path.parent.exists():
         typer.echo(f"the folder {path.parent} is not there and will be made", err=True)

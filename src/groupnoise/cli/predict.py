@@ -58,7 +58,6 @@ def predict(
     printed: often far below a half, for positive instances are rare.
     """
     from groupnoise.io.answer_files import check_format, write_columns
-    from groupnoise.io.files import check_not_own_input
 
     if to is not None:
         if bags:
@@ -66,8 +65,7 @@ def predict(
         _write_per_bag(model, data, options, output, to, keep)
         return
     check_format(output)
-    check_not_own_input(output, data)
-    check_output(output)
+    check_output(output, data)
     fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
     if bags:
         _write_bags(fitted, found, output, keep)

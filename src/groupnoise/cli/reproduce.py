@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ def reproduce(
         if json_path is not None:
             write_json(json_path, found_rows)
         return
-    folder = recipes or _own_recipes()
+    folder = recipes or Path(str(resources.files("groupnoise.reproduce") / "recipes"))
     found = [read_recipe(path) for path in _recipe_paths(name, folder)]
     if protocol is not None:
         found = _under_protocol(found, protocol, skip=name == ALL)
@@ -306,12 +307,6 @@ def _check(
     typer.echo(f"{len(figures) - n_different} of {len(figures)} figures agree within {TOLERANCE}.")
     if n_different:
         raise typer.Exit(1)
-
-
-def _own_recipes() -> Path:
-    from groupnoise import reproduce as package
-
-    return Path(package.__path__[0]) / "recipes"
 
 
 def _recipe_paths(name: str, folder: Path) -> list[Path]:

@@ -183,7 +183,7 @@ def resolve(
     """
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format
-    from groupnoise.io.files import check_not_own_input, write_json
+    from groupnoise.io.files import write_json
     from groupnoise.votes.reasons import in_words
     from groupnoise.votes.resolution import resolve as run
 
@@ -193,9 +193,7 @@ def resolve(
     check_count("--members", members)
     check_format(output)
     for path in (output, reliability):
-        if path is not None:
-            check_not_own_input(path, data)
-            check_output(path)
+        check_output(path, data)
     with counted_bars(("training",), quiet) as show:
         found = run(
             data,

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from datetime import date
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -187,7 +186,7 @@ def serve(
         return
 
     # The training before it would otherwise end without the cleaning up.
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="groupnoise-demo-") as folder:
         typer.echo("training on the simulated shop ...")
         start(*write_demo(Path(folder)))
@@ -202,7 +201,3 @@ def _say_ready(address: str, settings: ServiceSettings) -> None:
     example = curl(address, clicks, needs_token=settings.token is not None)
     # At once: who reads the address alone may close the stream behind it.
     typer.echo(f"listening on {address}\ntry: {example}\nroutes: {address}/docs")
-
-
-def _exit_on_signal(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)

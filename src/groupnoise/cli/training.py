@@ -80,13 +80,10 @@ def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
     except TrainingStopped as stopped:
         number = stopped.signal_number or signal.SIGINT
         if is_first():
-            say_aside(f"{stopped.where}; resume with: {_command_to_resume()}")
+            words = ["groupnoise", *sys.argv[1:]]
+            again = shlex.join(words if "--resume" in words else [*words, "--resume"])
+            say_aside(f"{stopped.where}; resume with: {again}")
         raise typer.Exit(128 + number) from None
-
-
-def _command_to_resume() -> str:
-    words = ["groupnoise", *sys.argv[1:]]
-    return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:

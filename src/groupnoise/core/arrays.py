@@ -104,6 +104,28 @@ def offsets_of(sizes: ArrayLike) -> IntArray:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
+def stratified_folds(
+    strata: NDArray[Any],
+    n_folds: int,
+    generator: np.random.Generator,
+    clusters: NDArray[Any] | None = None,
+) -> IntArray:
+    """Return the fold of each row; rows of one stratum are spread over all folds evenly.
+
+    `clusters`: rows of one, such as the bags of a patient, share a fold, by the stratum of its
+    first row; a single cluster cannot be held out of itself, and is parted.
+    """
+    if clusters is not None:
+        _, first, codes = np.unique(clusters, return_index=True, return_inverse=True)
+        if len(first) > 1:
+            return stratified_folds(strata[first], n_folds, generator)[codes]
+    order = generator.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    folds: IntArray = np.empty(len(strata), dtype=np.int64)
+    folds[order] = np.arange(len(strata)) % n_folds
+    return folds
+
+
 def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
     """Return `start, ..., start + size - 1` of every pair, one after the other.
 

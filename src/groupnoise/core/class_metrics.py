@@ -34,12 +34,8 @@ def class_metrics(
     known = labels.any(axis=1)
     rated = np.ones(labels.shape, dtype=bool) if rated is None else rated
     is_right = labels[np.arange(len(labels)), np.maximum(predicted, 0)] & (predicted >= 0)
-    by_class: dict[str, dict[int, float]] = {
-        "recall": {},
-        "AUROC": {},
-        "average precision": {},
-        "F1": {},
-    }
+    names = ("recall", "AUROC", "average precision", "F1")
+    by_class: dict[str, dict[int, float]] = {name: {} for name in names}
     for column in range(n_classes):
         own = labels[:, column]
         if own.any():
@@ -54,15 +50,12 @@ def class_metrics(
         if own[here].any() and not own[here].all():
             area, precision = ranking_figures(own[here], scores[here, column])
             by_class["AUROC"][column], by_class["average precision"][column] = area, precision
-    means = {
-        "balanced accuracy": by_class["recall"],
-        "AUROC": by_class["AUROC"],
-        "average precision": by_class["average precision"],
-        "F1": by_class["F1"],
-    }
-    figures = {"accuracy": float(is_right[known].mean())} if known.any() else {}
-    figures |= {name: float(np.mean([*found.values()])) for name, found in means.items() if found}
-    return figures, by_class
+    means = {name: float(np.mean([*found.values()])) for name, found in by_class.items() if found}
+    if "recall" in means:
+        means = {"balanced accuracy": means.pop("recall"), **means}
+    if known.any():
+        means = {"accuracy": float(is_right[known].mean()), **means}
+    return means, by_class
 
 
 def ranking_figures(truth: BoolArray, scores: FloatArray) -> tuple[float, float]:
@@ -176,6 +169,23 @@ def calibration_metrics(
     if rates is None:  # what is left is rounding
         error_of_rates = 0.0
     return figures, {"calibration error": error_of_rates, "log loss": of_rates}
+
+
+def add_class_figures(
+    per_class: dict[str, dict[str, float]],
+    class_names: Sequence[str],
+    labels: BoolArray,
+    by_class: Mapping[str, Mapping[int, float]],
+    units: str,
+    prefix: str = "",
+) -> None:
+    """Add to the figures of each class how many `units` are of it, and what was measured."""
+    for column, name in enumerate(class_names):
+        own = per_class.setdefault(name, {})
+        own[units] = int(labels[:, column].sum())
+        own |= {
+            f"{prefix}{each}": found[column] for each, found in by_class.items() if column in found
+        }
 
 
 def shares_of(labels: BoolArray, class_names: Sequence[str]) -> dict[str, Any]:

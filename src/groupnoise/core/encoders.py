@@ -220,6 +220,15 @@ class EmbeddingEncoder(nn.Module):
         return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
 
 
+def unit_vectors(n_ids: int) -> EmbeddingEncoder:
+    """Return one unit vector per id: a product with it is an entry of the other vector."""
+    table = EmbeddingEncoder(n_ids, n_ids, generator=torch.Generator())
+    if not table.weight.is_meta:  # nothing to fill, and trying would load torch's compiler
+        with torch.no_grad():
+            table.weight.copy_(torch.eye(n_ids))
+    return table
+
+
 class FrozenEncoder(nn.Module):
     """An encoder that is used as it is: no gradient, no dropout, no running statistics.
 
@@ -302,8 +311,10 @@ class LookedUpRows(NamedTuple):
         cls, batch: GroupBatch, sample: IntArray, place: IntArray, *, shared: bool
     ) -> LookedUpRows:
         """Find the distinct rows of the ids of a batch and of the candidates `sample`."""
-        # Logs on disk may hold narrower numbers.
-        objects = _real_objects(batch).astype(np.int64, copy=False)
+        objects, mask = batch.objects.numpy(), batch.mask.numpy()
+        if not mask.all():  # padding holds an id of the batch, and so adds none
+            objects = np.where(mask, objects, objects.flat[mask.argmax()])
+        objects = objects.astype(np.int64, copy=False)  # logs on disk may hold narrower numbers
         targets = batch.targets.numpy().astype(np.int64, copy=False)
         n_positions, n_groups = objects.size, len(targets)
         added = np.concatenate([targets, sample])
@@ -337,12 +348,6 @@ def _distinct(ids: IntArray, n_leading: int, place: IntArray) -> tuple[IntArray,
     begins = first == position
     number = np.cumsum(begins)
     return ids[begins], number[first] - 1, int(number[n_leading - 1]) if n_leading else 0
-
-
-def _real_objects(batch: GroupBatch) -> IntArray:
-    """Return the ids of the objects; padding holds one of the batch, and so adds none."""
-    objects, mask = batch.objects.numpy(), batch.mask.numpy()
-    return objects if mask.all() else np.where(mask, objects, objects.flat[mask.argmax()])
 
 
 def _collisions(

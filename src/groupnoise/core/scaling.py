@@ -56,9 +56,7 @@ class Scaler:
         self.kind = kind
         self.centre: Floats = np.zeros(0)
         self.spread: Floats = np.ones(0)
-        self.power: PowerMap | None = None
-        self.pieces: PieceMap | None = None
-        self.landmarks: LandmarkMap | None = None
+        self.shape: PowerMap | PieceMap | LandmarkMap | None = None
 
     @property
     def width(self) -> int:
@@ -70,21 +68,16 @@ class Scaler:
         _check_within_float32(rows)
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
-        if self.kind == "power":
-            self.power = PowerMap.fit(rows)
-        if self.kind == PIECES:
-            self.pieces = PieceMap.fit(rows)
-        if self.kind == LANDMARKS:
-            self.landmarks = LandmarkMap.fit(rows)
-        if self.kind in ("standard", "power", PIECES, LANDMARKS):
-            in_single = self.power is not None and is_long(rows) and _is_narrow(rows)
+        if self.kind in SHAPES:
+            self.shape = SHAPES[self.kind].fit(rows)
+        if self.kind in ("standard", *SHAPES):
+            in_single = self.kind == "power" and is_long(rows) and _is_narrow(rows)
             self._learn_moments(rows, in_single=in_single)
             if in_single and not self._is_near:
                 self._learn_moments(rows, in_single=False)
-        if self.pieces is not None:
-            self.spread = np.where(
-                self.pieces.is_indicator, np.maximum(self.spread, MIN_SPREAD), self.spread
-            )
+        if isinstance(self.shape, PieceMap):
+            least = np.where(self.shape.is_indicator, MIN_SPREAD, self.spread)
+            self.spread = np.maximum(self.spread, least)
         if self.kind == "rms":
             squares = [(len(p), np.mean(np.square(p, dtype=np.float64))) for _, p in blocks(rows)]
             size = math.sqrt(sum(n / len(rows) * square for n, square in squares))
@@ -110,15 +103,14 @@ class Scaler:
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return what rows become before they are centred."""
-        shape = self.power or self.pieces or self.landmarks
-        return rows if shape is None else shape(rows)
+        return rows if self.shape is None else self.shape(rows)
 
     def _raised_in_single(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         import torch
 
-        assert self.power is not None
+        assert isinstance(self.shape, PowerMap)
         wide = torch.from_numpy(np.array(rows)).float()
-        self.power.raise_in_place(wide)
+        self.shape.raise_in_place(wide)
         return wide.numpy()
 
     @property
@@ -143,8 +135,8 @@ class Scaler:
             part = slice(start, start + ROWS_IN_CACHE)
             # torch widens half precision many times as fast as numpy; a mapped file is read alone.
             wide = torch.from_numpy(place[part]).copy_(torch.from_numpy(np.array(rows[part])))
-            if self.power is not None:
-                self.power.raise_in_place(wide)
+            if isinstance(self.shape, PowerMap):
+                self.shape.raise_in_place(wide)
             wide.sub_(centre).mul_(factor)
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
@@ -180,12 +172,8 @@ class Scaler:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the learned state for a model file."""
         arrays = {"scaler.centre": self.centre, "scaler.spread": self.spread}
-        if self.power is not None:
-            arrays["scaler.power"] = self.power.table
-        if self.pieces is not None:
-            arrays["scaler.pieces"] = self.pieces.table
-        if self.landmarks is not None:
-            arrays["scaler.landmarks"] = self.landmarks.table
+        if self.shape is not None:
+            arrays[f"scaler.{self.kind}"] = self.shape.table
         return arrays
 
     @classmethod
@@ -193,12 +181,8 @@ class Scaler:
         """Restore what :meth:`arrays` returned."""
         scaler = cls(kind)
         scaler.centre, scaler.spread = arrays["scaler.centre"], arrays["scaler.spread"]
-        if kind == "power":
-            scaler.power = PowerMap(arrays["scaler.power"])
-        if kind == PIECES:
-            scaler.pieces = PieceMap(arrays["scaler.pieces"])
-        if kind == LANDMARKS:
-            scaler.landmarks = LandmarkMap(arrays["scaler.landmarks"])
+        if kind in SHAPES:
+            scaler.shape = SHAPES[kind](arrays[f"scaler.{kind}"])
         return scaler
 
 
@@ -294,6 +278,14 @@ class LandmarkMap:
         squares = (found**2).sum(axis=1)[:, None] + (places**2).sum(axis=1)
         distance = np.maximum(squares - 2.0 * found @ places.T, 0.0) / places.shape[1]
         return np.exp(-NEAR * (1.0 + NEARER / places.shape[1]) * distance)
+
+
+SHAPES: dict[str, type[PowerMap] | type[PieceMap] | type[LandmarkMap]] = {
+    "power": PowerMap,
+    PIECES: PieceMap,
+    LANDMARKS: LandmarkMap,
+}
+"""What rows become before they are centred, by the kind of scaling."""
 
 
 def rows_to_predict(estimator: Any, X: Any) -> FloatArray:

@@ -9,7 +9,7 @@ Every other objective takes its parts one after the other, with the same values 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import NamedTuple
 
@@ -216,11 +216,10 @@ class TableObjective:
             gradient.index_add_(0, active, torch.mm(slopes, forward.candidates))
         gradient.index_add_(0, slots.candidates, torch.mm(slopes.t(), queries))
         self._add_products(vectors, slots.members, grad_products, gradient)
-        ends = [len(slots.rows)] if len(self._tables) == 1 else [slots.n_objects, len(slots.rows)]
-        found = []
-        for table, begin, end in zip(self._tables, [0, *ends], ends, strict=False):
-            part = slice(begin, end)
-            found.append(RowGradient(table, slots.rows[part], vectors[part], gradient[part]))
+        found = [
+            RowGradient(table, slots.rows[part], vectors[part], gradient[part])
+            for table, part in self._parts(slots)
+        ]
         if self._model.bias is not None:
             values = torch.cat([grad_logit.sum(-1), slopes.sum(0)])
             found.append(_bias_gradient(self._model.bias, slots, values))
@@ -262,11 +261,16 @@ class TableObjective:
     def _look_up(self, slots: LookedUpRows) -> Tensor:
         """Return the distinct rows, (n, dim)."""
         vectors = self._taken("vectors", (len(slots.rows), self._tables[0].shape[1]))
-        begins = [0] if len(self._tables) == 1 else [0, slots.n_objects]
-        ends = [*begins[1:], len(slots.rows)]
-        for table, begin, end in zip(self._tables, begins, ends, strict=True):
-            torch.index_select(table.detach(), 0, slots.rows[begin:end], out=vectors[begin:end])
+        for table, part in self._parts(slots):
+            torch.index_select(table.detach(), 0, slots.rows[part], out=vectors[part])
         return vectors
+
+    def _parts(self, slots: LookedUpRows) -> Iterator[tuple[Tensor, slice]]:
+        """Yield each table, and which of the distinct rows are its own."""
+        begins = [0] if len(self._tables) == 1 else [0, slots.n_objects]
+        yield from zip(
+            self._tables, map(slice, begins, [*begins[1:], len(slots.rows)]), strict=True
+        )
 
     def _weighed(self, products: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return log P(object | group), and the slope of its part of a score by each similarity.

@@ -30,6 +30,11 @@ def quoted(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names))
 
 
+def in_a_line(error: Exception) -> str:
+    """Return what a library says of an error, which may run over several lines."""
+    return str(error).split("\n", 1)[0] or type(error).__name__
+
+
 Class = TypeVar("Class", bound=type)
 
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)

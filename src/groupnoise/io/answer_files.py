@@ -217,15 +217,13 @@ def written_columns(table: Table) -> list[str]:
     In the order of the table; empty where it was not written by `resolve`. Answers of an earlier
     `resolve`, which a later one renamed, are among them.
     """
-    columns, found = table.frame.columns, set()
-    prefix = ""
-    while is_resolved([name[len(prefix) :] for name in columns if name.startswith(prefix)]):
-        found |= {f"{prefix}{name}" for name in (*ANSWERS, *OF_PEOPLE)}
+    columns = table.frame.columns
+    found = columns_of_answers(columns)
+    for prefix in _prefixes(columns):
         if f"{prefix}why" in columns:
             found |= annotators_named(table.frame[f"{prefix}why"].cast(pl.String).to_list())
         if f"{prefix}label" in columns:
             found |= columns_of_labels(table.frame, table.frame[f"{prefix}label"])
-        prefix += RENAMED
     return [name for name in columns if name in found]
 
 
@@ -235,12 +233,16 @@ def columns_of_answers(columns: Collection[str]) -> set[str]:
     >>> sorted(columns_of_answers(["x", "ann_1", "probability", "margin", "agreement", "look"]))
     ['agreement', 'look', 'margin', 'probability']
     """
-    found: set[str] = set()
+    added = {f"{p}{name}" for p in _prefixes(columns) for name in (*ANSWERS, *OF_PEOPLE)}
+    return added & set(columns)
+
+
+def _prefixes(columns: Collection[str]) -> Iterator[str]:
+    """Yield what the names of answers begin with, once for each time that a table was resolved."""
     prefix = ""
     while is_resolved([name[len(prefix) :] for name in columns if name.startswith(prefix)]):
-        found |= {f"{prefix}{name}" for name in (*ANSWERS, *OF_PEOPLE)}
+        yield prefix
         prefix += RENAMED
-    return found & set(columns)
 
 
 def annotators_named(why: Iterable[str | None]) -> set[str]:

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from groupnoise.core.arrays import IntArray, blocks
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, in_a_line
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.column_names import USUAL_NAMES
+from groupnoise.io.files import file_in
 from groupnoise.io.sources import Report, Source, find_source
 from groupnoise.io.tables import Table, read_table
 
@@ -178,9 +178,8 @@ def _load_mat(path: str, content: bytes) -> dict[str, NDArray[Any]]:
             f"{path} is a MATLAB 7.3 file; save it again in MATLAB with `save(..., '-v7')`."
         ) from None
     except Exception as error:  # scipy raises many kinds on damaged files
-        reason = str(error).split("\n", 1)[0]
         raise DataError(
-            f"{path} is not a whole MATLAB file: it is cut off or damaged ({reason}); "
+            f"{path} is not a whole MATLAB file: it is cut off or damaged ({in_a_line(error)}); "
             "fetch it again."
         ) from None
     return {
@@ -243,12 +242,7 @@ class ArrayWriter:
     def __enter__(self) -> ArrayWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stream.close()
 
     def append(self, rows: NDArray[Any]) -> None:
@@ -308,11 +302,8 @@ def write_array(path: Path, values: NDArray[Any]) -> ArrayEntry:
 
 def map_array(folder: Path, entry: ArrayEntry, *, verify: bool = False) -> NDArray[Any]:
     """Return an array as a read-only memory map after comparing it with its entry."""
-    name = entry.get("file")
-    # A manifest may come from anywhere: never follow a path out of its own folder.
-    if not isinstance(name, str) or Path(name).name != name:
-        raise DataError(f"{folder} names an array file outside of itself; write it again.")
-    path = folder / name
+    refused = DataError(f"{folder} names an array file outside of itself; write it again.")
+    path = file_in(folder, entry, refused)
     try:
         values: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

@@ -32,6 +32,7 @@ from groupnoise.io.files import (
     new_folder,
     open_regular,
     sha256_of,
+    sha256_of_stream,
     write_json,
 )
 
@@ -69,7 +70,8 @@ def write_folder(
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         header = {"format": ARTIFACT, "format_version": FORMAT_VERSION, "version": digest[:12]}
         write_json(folder / MANIFEST, {**manifest, **header, "files": files})
-    _remove_stale(folder, keep={entry["file"] for entry in files.values()})
+    for path in set(folder.glob("*-*.npy")) - {folder / entry["file"] for entry in files.values()}:
+        path.unlink(missing_ok=True)
     return digest[:12]
 
 
@@ -109,7 +111,8 @@ def read_arrays(
     entries = manifest.get("files")
     if not isinstance(entries, dict):
         raise ModelFileError(f"{Path(folder) / MANIFEST} names no files; export it again.")
-    paths = {name: _file_of(Path(folder), entry) for name, entry in entries.items()}
+    refused = ModelFileError(f"{Path(folder) / MANIFEST} names a file outside its own folder.")
+    paths = {name: file_in(Path(folder), entry, refused) for name, entry in entries.items()}
     if not memory_map:
         check_memory_for(paths.values())
     return {
@@ -133,13 +136,6 @@ def read_folder(
         return manifest, read_arrays(folder, manifest, memory_map=memory_map, verify=verify)
 
 
-def _file_of(folder: Path, entry: Any) -> Path:
-    try:
-        return file_in(folder, entry.get("file") if isinstance(entry, dict) else None)
-    except ValueError:
-        raise ModelFileError(f"{folder / MANIFEST} names a file outside its own folder.") from None
-
-
 def _write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, Any]:
     staged = folder / f"{name}.partial"
     with atomic_path(staged) as temporary:
@@ -148,12 +144,6 @@ def _write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, Any]
         checksum = sha256_of(temporary)
     final = staged.replace(folder / f"{name}-{checksum[:16]}.npy")
     return {"file": final.name, "sha256": checksum, "bytes": final.stat().st_size}
-
-
-def _remove_stale(folder: Path, *, keep: set[str]) -> None:
-    for path in folder.glob("*-*.npy"):
-        if path.name not in keep:
-            path.unlink(missing_ok=True)
 
 
 class MissingFileError(ModelFileError):
@@ -184,7 +174,7 @@ def read_array(
             stream.seek(0)
             if memory_map:
                 if verify:
-                    _check_digest(path, _digest_of(stream), entry)
+                    _check_digest(path, sha256_of_stream(stream), entry)
                 mapped = np.memmap(stream, dtype=dtype, mode="r", offset=begin, shape=shape)
                 return np.asarray(mapped)  # the class of a map slows every slice of it
             data = stream.read(size)
@@ -201,13 +191,6 @@ def read_array(
     _check_digest(path, hashlib.sha256(data).hexdigest(), entry)
     # A view of the very bytes that were checked, without a second copy.
     return np.frombuffer(data, dtype=dtype, offset=begin).reshape(shape)
-
-
-def _digest_of(stream: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while part := stream.read(1 << 20):
-        digest.update(part)
-    return digest.hexdigest()
 
 
 def _check_digest(path: Path, digest: str, entry: Mapping[str, Any]) -> None:

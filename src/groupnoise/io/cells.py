@@ -88,8 +88,7 @@ def with_day_first(cells: pl.Series) -> pl.Series:
 
 def read_numbers(table: Table, column: str) -> FloatArray:
     """Return a column as finite numbers, shape (n_rows,)."""
-    cells = _flat_column(table, column)
-    check_no_empty_cells(table, column, cells)
+    cells = _filled_column(table, column)
     text = cells.str.strip_chars() if cells.dtype == pl.String else cells
     numbers = text.cast(pl.Float64, strict=False)
     if numbers.null_count():
@@ -117,8 +116,7 @@ def read_timestamps(
     Whether text is to be read as dates is decided by its first cell unless `are_dates` says it;
     `month_first` is whether `order_of_dates` says "mdy" of the column.
     """
-    cells = _flat_column(table, column)
-    check_no_empty_cells(table, column, cells)
+    cells = _filled_column(table, column)
     if are_dates is None:
         are_dates = holds_dates(table, column)
     if cells.dtype == pl.String and are_dates:
@@ -134,9 +132,7 @@ def read_timestamps(
 
 def read_id_cells(table: Table, column: str) -> pl.Series:
     """Return a column of ids: Int64 if all cells are whole numbers, String otherwise."""
-    cells = _flat_column(table, column)
-    check_no_empty_cells(table, column, cells)
-    return as_id_cells(table, column, cells)
+    return as_id_cells(table, column, _filled_column(table, column))
 
 
 def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
@@ -268,13 +264,15 @@ def and_more(n_rows: int) -> str:
     return "" if n_rows == 1 else f" and in {n_rows - 1} other row{'s' if n_rows > 2 else ''}"
 
 
-def _flat_column(table: Table, column: str) -> pl.Series:
+def _filled_column(table: Table, column: str) -> pl.Series:
+    """Return the cells of a column, of which each must hold one value."""
     cells = table.frame[column]
     if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
         raise DataError(
             f"{table.origin}: column {column!r} holds {cells.dtype} cells where one value per row "
             "is needed."
         )
+    check_no_empty_cells(table, column, cells)
     return cells
 
 

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -25,9 +25,6 @@ from groupnoise.io.column_names import (
 from groupnoise.io.decimals import holds_numbers
 from groupnoise.io.delimited import NotUTF8Error
 from groupnoise.io.sources import Guesses, Report
-
-if TYPE_CHECKING:
-    pass
 
 Read = TypeVar("Read")
 ANNOTATOR_NAME = re.compile(
@@ -117,11 +114,8 @@ def find_click_columns(
 ) -> ClickColumns:
     """Return the columns of a click log by the names given or guessed."""
     columns = head.columns
-    if (
-        user is None
-        and item is None
-        and columns == [f"column_{i + 1}" for i in range(len(columns))]
-    ):
+    told: dict[str, Any] = {"origin": origin, "report": report}
+    if user is None and item is None and _have_no_names(columns):
         by_position = _unnamed_click_columns(head)
         if by_position is not None:
             parts = ", ".join(f"{name} is the {part}" for part, name in by_position.items())
@@ -130,13 +124,11 @@ def find_click_columns(
             user, item = by_position["user"], by_position["item"]
             time = time or by_position.get("time")
             rating = rating or by_position.get("rating")
-    user_column = need_column("user", user, columns, origin=origin, report=report)
+    user_column = need_column("user", user, columns, **told)
     item = item or only_other_id(columns, user_column, report)
-    item_column = need_column(
-        "item", item, columns, origin=origin, report=report, taken={user_column}
-    )
+    item_column = need_column("item", item, columns, taken={user_column}, **told)
     taken = {user_column, item_column}
-    time_column = pick_column("time", time, columns, origin=origin, report=report, taken=taken)
+    time_column = pick_column("time", time, columns, taken=taken, **told)
     dated, kind = columns_of_times(head.drop(list(taken)))
     if time_column is None and len(dated) == 1:
         time_column = dated[0]
@@ -151,9 +143,7 @@ def find_click_columns(
     else:
         taken.add(time_column)
     no_numbers = {name for name in columns if rating is None and not holds_numbers(head[name])}
-    rating_column = pick_column(
-        "rating", rating, columns, origin=origin, report=report, taken=taken | no_numbers
-    )
+    rating_column = pick_column("rating", rating, columns, taken=taken | no_numbers, **told)
     for name in columns:
         if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
             report(_about_left_out(head[name]))
@@ -187,10 +177,15 @@ def _about_left_out(cells: pl.Series) -> str:
     )
 
 
+def _have_no_names(columns: Sequence[str]) -> bool:
+    """Tell whether columns are called as those of a file without a header are."""
+    return list(columns) == [f"column_{i + 1}" for i in range(len(columns))]
+
+
 def are_unnamed_clicks(head: pl.DataFrame) -> bool:
     """Tell whether rows without names hold clicks: ids of users that come back, items, numbers."""
     columns = head.columns
-    if columns != [f"column_{i + 1}" for i in range(len(columns))] or not 2 <= len(columns) <= 4:
+    if not _have_no_names(columns) or not 2 <= len(columns) <= 4:
         return False
     users, items, *others = head.get_columns()
     if head.width > 2 and looks_dated(items):  # the time stands second

@@ -16,6 +16,7 @@ from groupnoise.core.arrays import (
     IntArray,
     RandomState,
     generator_from,
+    offsets_of,
     ragged_rows,
 )
 from groupnoise.core.checks import check_count
@@ -83,6 +84,11 @@ class BagDataset:
     coordinate_names: tuple[str, ...] | None = None
     patients: NDArray[Any] | None = None
     split: NDArray[Any] | None = None
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The ids of the bags, or their numbers where they have none."""
+        return np.arange(len(self.bags)) if self.bag_ids is None else self.bag_ids
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
     """Return the bags with only the objects where `kept` is True; no bag may become empty."""
     sizes = np.add.reduceat(kept, dataset.bags.offsets[:-1], dtype=np.int64)
     rows = np.flatnonzero(kept)
-    bags = Groups(dataset.bags.objects[rows], np.concatenate([[0], np.cumsum(sizes)]))
+    bags = Groups(dataset.bags.objects[rows], offsets_of(sizes))
     return replace(dataset, bags=bags, **_taken(dataset, OF_INSTANCES, rows))
 
 

@@ -13,7 +13,7 @@ from itertools import islice
 
 import polars as pl
 
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, in_a_line
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.sources import Report
 
@@ -338,8 +338,7 @@ def _explain(document: DelimitedText, error: Exception) -> str:
                 )
     except csv.Error as reason:
         return f"{document.path} is not well-formed: {reason}."
-    reason_line = str(error).split("\n", 1)[0]
-    return f"{document.path} is not well-formed ({reason_line})."
+    return f"{document.path} is not well-formed ({in_a_line(error)})."
 
 
 def _hint_of_histories(document: DelimitedText) -> str:

@@ -94,11 +94,6 @@ def is_duplicate_row(features: NDArray[Any]) -> NDArray[np.bool_]:
     return repeated
 
 
-def is_constant_feature(features: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark the columns that hold one value only."""
-    return features.min(axis=0) == features.max(axis=0)
-
-
 def scale_oddity(features: NDArray[Any]) -> list[str]:
     """Remark on features of very different spread, which distances and step sizes suffer from."""
     spread = features.std(axis=0, dtype=np.float64)
@@ -176,7 +171,8 @@ def describe(dataset: BagDataset | PartialLabelDataset | ClickDataset) -> Descri
 
 def add_features(draft: DescriptionDraft, features: NDArray[Any]) -> None:
     """Add repeated rows, constant features and unequal scales."""
-    is_duplicate, is_constant = is_duplicate_row(features), is_constant_feature(features)
+    is_duplicate = is_duplicate_row(features)
+    is_constant = features.min(axis=0) == features.max(axis=0)
     draft.facts["duplicate rows"] = int(is_duplicate.sum())
     draft.facts["constant features"] = int(is_constant.sum())
     numbers = [str(column) for column in range(features.shape[1])]

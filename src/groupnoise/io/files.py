@@ -45,6 +45,8 @@ KINDS = {
 }
 """What folders say in their manifests that they are."""
 MANIFEST = "manifest.json"
+MAX_NAME = 255
+"""Characters of a file's name that systems take."""
 
 
 @contextmanager
@@ -245,10 +247,15 @@ def _plain_number(value: Any) -> Any:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file, read in blocks."""
-    digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
+        return sha256_of_stream(stream)
+
+
+def sha256_of_stream(stream: BinaryIO) -> str:
+    """Return the SHA-256 of what is left of an open file, read in blocks."""
+    digest = hashlib.sha256()
+    while block := stream.read(BLOCK):
+        digest.update(block)
     return digest.hexdigest()
 
 
@@ -275,13 +282,16 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def file_in(folder: Path, name: Any) -> Path:
-    """Return the path of a file a manifest names, never one outside the manifest's own folder.
+def file_in(folder: Path, entry: Any, refused: GroupNoiseError) -> Path:
+    """Return the path of the file that an entry of a manifest names, always one of its own folder.
 
-    Raises ValueError if the name is not text or leads elsewhere.
+    A manifest may come from anywhere: `refused` is raised where it names anything else.
     """
-    if not isinstance(name, str) or name in ("", "..") or Path(name).name != name or "\0" in name:
-        raise ValueError(f"{str(name)[:80]!r} is no file of {folder}")
+    name = entry.get("file") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or name in ("", "..") or len(name) > MAX_NAME:
+        raise refused
+    if Path(name).name != name or "\0" in name:
+        raise refused
     return folder / name
 
 

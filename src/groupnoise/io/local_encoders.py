@@ -12,6 +12,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import require
+from groupnoise.core.words import in_a_line
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _of_file(file: Path, attribute: str, weights: Path | None) -> Callable[[Any]
 
 def _short(error: Exception) -> str:
     """Return the first sentence of an error of a library."""
-    return str(error).split("\n", 1)[0].split(". ", 1)[0]
+    return in_a_line(error).split(". ", 1)[0]
 
 
 def _takes_nothing(found: Any) -> bool:

@@ -19,6 +19,7 @@ from groupnoise.io.files import (
     MODEL,
     atomic_path,
     checked_manifest,
+    file_in,
     new_folder,
     sha256_of,
     why_not_written,
@@ -109,6 +110,12 @@ def weights_of(folder: Path | str) -> str:
     return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
 
 
+def weights_in(folder: Path, manifest: Mapping[str, Any]) -> Path:
+    """Return where a manifest says that the weights of its model are."""
+    refused = ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")
+    return file_in(folder, manifest.get("weights"), refused)
+
+
 def read_model(
     folder: Path | str, *, kind: str | None = None
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -120,17 +127,10 @@ def read_model(
     manifest = read_model_manifest(folder)
     if kind is not None and manifest.get("kind") != kind:
         raise ModelFileError(f"{folder} holds a {manifest.get('kind')!r} model, not a {kind!r}.")
-    entry = manifest.get("weights")
-    if not isinstance(entry, dict):
-        entry = {}
-    name = entry.get("file")
-    # A manifest may come from anywhere: never follow a path out of its own folder.
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")
-    weights = folder / name
+    weights = weights_in(folder, manifest)
     if not weights.is_file():
         raise ModelFileError(f"{weights} is missing; restore it or refit the model.")
-    if sha256_of(weights) != entry.get("sha256"):
+    if sha256_of(weights) != manifest["weights"].get("sha256"):
         raise ModelFileError(
             f"{weights} does not match the checksum in its manifest: it is truncated or was "
             "altered. Restore it or refit the model."

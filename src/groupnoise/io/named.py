@@ -27,9 +27,8 @@ from groupnoise.bags.digits import (
 )
 from groupnoise.bags.sival import load_amil, make_sival_like
 from groupnoise.clicks.shop import make_shop
-from groupnoise.core.arrays import FloatArray, IntArray, RandomState
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState, offsets_of
 from groupnoise.core.groups import Groups
-from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 from groupnoise.io.registry import find_dataset, locate_dataset
@@ -38,7 +37,8 @@ from groupnoise.io.registry import find_dataset, locate_dataset
 def load_bags_npz(path: Path) -> BagDataset:
     """Read `X`, `bag` (rows ordered by bag), `bag_label` or `bag_labels`, `instance_label`."""
     arrays = _read_npz(path)
-    class_names = _class_names(arrays)
+    # Sets of two classes name them by their sign.
+    class_names = [str(name) for name in arrays.get("class_names", ("negative", "positive"))]
     if "bag_labels" in arrays:
         labels = arrays["bag_labels"].astype(bool)
         class_names = (
@@ -52,7 +52,7 @@ def load_bags_npz(path: Path) -> BagDataset:
     sizes = np.bincount(arrays["bag"], minlength=len(labels))
     return BagDataset(
         name=path.stem,
-        bags=Groups(arrays["X"], np.concatenate([[0], np.cumsum(sizes)])),
+        bags=Groups(arrays["X"], offsets_of(sizes)),
         labels=labels,
         class_names=class_names,
         # A novel class, which no bag is labelled with, is background.
@@ -62,41 +62,11 @@ def load_bags_npz(path: Path) -> BagDataset:
     )
 
 
-def _class_names(arrays: dict[str, NDArray[Any]]) -> list[str]:
-    """Return the names a file gives its classes; sets of two classes name them by their sign."""
-    if "class_names" in arrays:
-        return [str(name) for name in arrays["class_names"]]
-    return ["negative", "positive"]
-
-
 def load_candidates_mat(path: Path) -> PartialLabelDataset:
     """Read `data`, `target` and `partial_target`, with labels along either axis."""
-    arrays = _read_mat(path)
-    features = np.asarray(arrays["data"], dtype=np.float64)
-    candidates = _rows_first(arrays["partial_target"], len(features), path)
-    target = _rows_first(arrays["target"], len(features), path)
-    truth = np.where(target.any(axis=1), target.argmax(axis=1), -1)
-    return PartialLabelDataset(
-        name=path.stem,
-        features=features,
-        candidates=candidates,
-        class_names=[str(label) for label in range(candidates.shape[1])],
-        truth=truth.astype(np.int64),
-    )
+    from groupnoise.candidates.files import read_candidates  # loads polars, which others do without
 
-
-def _rows_first(indicator: Any, n_rows: int, path: Path) -> NDArray[np.bool_]:
-    """Return a label matrix with one row per instance; most of these files store it turned."""
-    from scipy import sparse
-
-    dense = indicator.toarray() if sparse.issparse(indicator) else np.asarray(indicator)
-    if dense.shape[0] != n_rows:
-        dense = dense.T
-    if dense.shape[0] != n_rows:
-        raise DataError(
-            f"{path} has {counted(n_rows, 'rows')} of features but labels of shape {dense.shape}."
-        )
-    return dense.astype(bool)
+    return read_candidates(path)
 
 
 def load_clicks(path: Path, items_path: Path | None = None) -> ClickDataset:
@@ -186,20 +156,6 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
             return dict(archive)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not a complete .npz archive: {error}.") from None
-
-
-def _read_mat(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        arrays: dict[str, Any] = loadmat(path)
-    except (OSError, ValueError, TypeError, NotImplementedError, MatReadError) as error:
-        raise DataError(f"{path} is not a MATLAB 5 file that can be read: {error}.") from None
-    missing = {"data", "target", "partial_target"} - set(arrays)
-    if missing:
-        raise DataError(f"{path} lacks the array {sorted(missing)[0]!r}.")
-    return arrays
 
 
 Dataset = BagDataset | PartialLabelDataset | ClickDataset

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from groupnoise.core.checks import check_count, check_positive, near_name, require
+from groupnoise.core.words import in_a_line
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.files import parse_toml, sha256_of
 
@@ -80,6 +81,7 @@ class DatasetEntry:
         return bool(needed) and all(file.url is not None for file in needed)
 
 
+@lru_cache(maxsize=1)
 def list_datasets() -> tuple[DatasetEntry, ...]:
     """Return all entries of the registry, in its order.
 
@@ -93,7 +95,8 @@ def list_datasets() -> tuple[DatasetEntry, ...]:
     >>> [entry.name for entry in list_datasets()][:3]
     ['digit-bags', 'digit-candidates', 'shop']
     """
-    return _entries()
+    text = resources.files("groupnoise.io").joinpath("registry.toml").read_text("utf-8")
+    return tuple(_entry(table) for table in parse_toml(text)["dataset"])
 
 
 def find_dataset(name: str) -> DatasetEntry:
@@ -104,7 +107,7 @@ def find_dataset(name: str) -> DatasetEntry:
     >>> find_dataset("Video").name
     'amazon-video-games'
     """
-    by_name = {known: entry for entry in _entries() for known in (entry.name, *entry.aliases)}
+    by_name = {known: entry for entry in list_datasets() for known in (entry.name, *entry.aliases)}
     requested = name.lower().replace("_", "-")
     if requested in by_name:
         return by_name[requested]
@@ -112,12 +115,6 @@ def find_dataset(name: str) -> DatasetEntry:
     hint = f"did you mean {near!r}?" if near else "`groupnoise data list` shows all names."
     no_file = f"there is no file {name}, and " if Path(name).suffix or "/" in name else ""
     raise ParameterError(f"{no_file}no data set is called {name!r}; {hint}")
-
-
-@lru_cache(maxsize=1)
-def _entries() -> tuple[DatasetEntry, ...]:
-    text = resources.files("groupnoise.io").joinpath("registry.toml").read_text("utf-8")
-    return tuple(_entry(table) for table in parse_toml(text)["dataset"])
 
 
 def _entry(table: dict[str, Any]) -> DatasetEntry:
@@ -305,8 +302,9 @@ class ResumingDownloader:
                     self._transfer(url, stream)
                     break
                 except self.requests.RequestException as error:
-                    is_last = attempt + 1 == self.attempts
-                    if is_last or not _may_pass(error):
+                    # Trying again cannot help where the server refuses what was asked for.
+                    is_refused = error.response is not None and error.response.status_code < 500
+                    if is_refused or attempt + 1 == self.attempts:
                         raise
                     time.sleep(min(0.1 * 2**attempt, 5.0))
 
@@ -336,12 +334,6 @@ class ResumingDownloader:
             raise self.requests.ConnectionError(f"{n_total - stream.tell()} bytes are missing")
 
 
-def _may_pass(error: Any) -> bool:
-    """Whether trying again can help: not if the server refuses what was asked for."""
-    response = error.response
-    return response is None or response.status_code >= 500
-
-
 def _fetch_file(
     entry: DatasetEntry, file: DataFile, data_dir: str | Path | None, downloader: ResumingDownloader
 ) -> Path:
@@ -364,7 +356,7 @@ def _fetch_file(
     # Errors of requests are OSErrors and ValueErrors by turns, so they are told apart first.
     except downloader.requests.RequestException as error:
         raise MissingDataError(
-            f"{file.url} could not be fetched ({_reason(error)}); try again later, or "
+            f"{file.url} could not be fetched ({in_a_line(error)}); try again later, or "
             f"{how_to_get(entry, file, data_dir)}."
         ) from None
     except ValueError:
@@ -375,10 +367,6 @@ def _fetch_file(
     except OSError as error:
         raise DataError(f"{target} cannot be written: {error.strerror or error}.") from None
     return target
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split("\n", 1)[0] or type(error).__name__
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from groupnoise.io.column_names import (
 from groupnoise.io.columns import are_unnamed_clicks, check_no_votes
 from groupnoise.io.delimited import holds_histories, read_separator
 from groupnoise.io.sources import find_source, say_nothing
-from groupnoise.io.tables import DELIMITED, read_content
+from groupnoise.io.tables import DELIMITED, Table, read_content
 
 MIN_MARKS, MAX_MARKS = 3, 10
 """Columns of 0 and 1 that may be candidates, and how many of them a sentence names."""
@@ -92,37 +92,26 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     return found
 
 
-class Contradiction(NamedTuple):
-    """Rows that keep two columns from being bags and their label.
-
-    `group`, `label`: the columns. `bag`, `row`: the first bag whose rows differ, and the first of
-    them that does. `n_odd`, `n_groups`: how many bags of how many have such rows.
-    """
-
-    group: str
-    label: str
-    bag: str
-    row: int
-    n_odd: int
-    n_groups: int
-
-
-def contradiction_of(head: pl.DataFrame, known: Mapping[str, str]) -> Contradiction | None:
-    """Return what keeps a table from being read as bags, if that is but a few rows.
+def _check_bags_agree(table: Table, known: Mapping[str, str]) -> None:
+    """Refuse a table that would be read as bags but for a few rows, naming the first of them.
 
     `known`: as in :func:`readings_of_cells`.
     """
-    table = CellTable(head, known)
-    found = table.nearly_bags()
+    cells = CellTable(table.frame, known)
+    found = cells.nearly_bags()
     if not found:
-        return None
+        return
     group, label = min(found, key=lambda pair: (not is_called_label(pair[1]), found[pair]))
-    rows = table.frame.select(group, label).with_row_index("row")
+    rows = cells.frame.select(group, label).with_row_index("row")
     usual = rows.group_by(group).agg(pl.col(label).mode().first().alias("usual"))
     odd = rows.join(usual, on=group, how="left").filter(pl.col(label).ne_missing(pl.col("usual")))
-    row = int(odd["row"].min())  # type: ignore[arg-type]
-    bag = str(table.frame[group][row])
-    return Contradiction(group, label, bag, row, found[group, label], table.distinct[group])
+    row, n_odd = int(odd["row"].min()), found[group, label]  # type: ignore[arg-type]
+    raise DataError(
+        f"{table.locate(row)}: bag {str(cells.frame[group][row])!r} has rows with different labels,"
+        f" as {n_odd} of {cells.distinct[group]} have, if {group!r} is the bag and {label!r} its "
+        f"label; correct {'that row' if n_odd == 1 else 'these rows'}, or name other columns "
+        "(--group and --label)."
+    )
 
 
 def guess_setting(
@@ -171,20 +160,14 @@ def guess_setting(
         check_no_votes(columns, path)
         known = {part: usual_column(part, columns) for part in ("group", "label", "user", "item")}
         known |= {part: name for part, name in given.items() if isinstance(name, str)}
-        readings = readings_of_cells(head, {part: name for part, name in known.items() if name})
+        told = {part: name for part, name in known.items() if name}
+        readings = readings_of_cells(head, told)
         readings = [each for each in readings if setting in (None, each.setting)]
         if len(readings) == 1 and not readings[0].doubt:
             return _told(readings[0])
         if readings:
             raise DataError(_question(path, readings))
-        if odd := contradiction_of(head, {part: name for part, name in known.items() if name}):
-            others = "that row" if odd.n_odd == 1 else "these rows"
-            raise DataError(
-                f"{table.locate(odd.row)}: bag {odd.bag!r} has rows with different labels, as "
-                f"{odd.n_odd} of {odd.n_groups} have, if {odd.group!r} is the bag and "
-                f"{odd.label!r} its label; correct {others}, or name other columns (--group and "
-                "--label)."
-            )
+        _check_bags_agree(table, told)
     if found == ["mil"] and "label" not in given:
         other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))
         if len(other) == 1 and "group" not in given:
@@ -200,9 +183,11 @@ def guess_setting(
     if len(found) != 1:
         why = "fit more than one kind of data" if found else "do not tell what it holds"
         shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
+        files = ", give the table of labels (--labels) if each file is a bag"
+        files *= Path(path).is_dir()
         raise DataError(
             f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
-            f"--group and --label of bags, --candidates){_of_folders(path)}, or make labels of "
+            f"--group and --label of bags, --candidates){files}, or make labels of "
             f"votes and lists of labels with `groupnoise resolve`{_of_marks(head)}."
         )
     parts, called = TELLING[found[0]]
@@ -227,12 +212,6 @@ def _told(reading: CellReading) -> Guess:
     called = TELLING[reading.setting][1]
     sentence = f"read as {called} (--setting {reading.setting}), by its cells: {reading.why}"
     return Guess(reading.setting, sentence, reading.columns)
-
-
-def _of_folders(path: str) -> str:
-    """Return what else a folder of tables may be."""
-    is_folder = Path(path).is_dir()
-    return ", give the table of labels (--labels) if each file is a bag" if is_folder else ""
 
 
 def _question(path: str, readings: Sequence[CellReading]) -> str:

@@ -17,6 +17,7 @@ import polars as pl
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
+from groupnoise.core.words import in_a_line
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name
 from groupnoise.io.decimals import with_points, with_vectors
@@ -60,10 +61,9 @@ def as_polars(source: Any) -> pl.DataFrame:
     except DataError:
         raise
     except Exception as error:  # whatever the other library raises while it exports
-        reason = str(error).split("\n", 1)[0]
         raise DataError(
-            f"the {type(source).__name__} could not be read as a table ({reason}); give each "
-            "column one type."
+            f"the {type(source).__name__} could not be read as a table ({in_a_line(error)}); give "
+            "each column one type."
         ) from None
     unnamed = next((name for name in frame.columns if not isinstance(name, str)), None)
     if unnamed is not None:
@@ -338,9 +338,9 @@ def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
             io.BytesIO("\n".join(lines.values()).encode()), infer_schema_length=None
         )
     except pl.exceptions.PolarsError as error:
-        reason = str(error).split("\n", 1)[0]
         raise DataError(
-            f"{path}: its lines do not share one set of columns with one type each ({reason})."
+            f"{path}: its lines do not share one set of columns with one type each "
+            f"({in_a_line(error)})."
         ) from None
     numbers = list(lines)
     return Table(frame, name_of(path), path, lambda row: f"{path}, {what} {numbers[row]}")
@@ -351,10 +351,9 @@ def _read_binary(path: str, content: bytes, format: str) -> Table:
     try:
         frame = read(io.BytesIO(content))
     except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).split("\n", 1)[0]
         kind = "Parquet" if format == "parquet" else "Arrow"
         raise DataError(
-            f"{path} is not a whole {kind} file: it is cut off or damaged ({reason}); "
+            f"{path} is not a whole {kind} file: it is cut off or damaged ({in_a_line(error)}); "
             "fetch or write it again."
         ) from None
     return Table(frame, name_of(path), path, lambda row: f"{path}, row {row}")
@@ -375,10 +374,9 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
             [table.frame.select(first.frame.columns) for table in tables], how="vertical_relaxed"
         )
     except pl.exceptions.PolarsError as error:
-        reason = str(error).split("\n", 1)[0]
         raise DataError(
-            f"the files beside {first.origin} hold columns of different types ({reason}); "
-            "write them with one schema."
+            f"the files beside {first.origin} hold columns of different types "
+            f"({in_a_line(error)}); write them with one schema."
         ) from None
     ends = list(accumulate(len(table) for table in tables))
 

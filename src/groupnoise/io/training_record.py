@@ -168,8 +168,11 @@ def training_entry(step: str, source: str, contents: str, result: str) -> dict[s
 
 def write_training_record(folder: Path | str, record: TrainingRecord) -> None:
     """Add a record to the manifest of a model that was just saved."""
-    manifest = read_model_manifest(folder)
-    write_json(Path(folder) / MANIFEST, {**manifest, KEY: asdict(record)})
+    _add_to_manifest(folder, {KEY: asdict(record)})
+
+
+def _add_to_manifest(folder: Path | str, more: Mapping[str, Any]) -> None:
+    write_json(Path(folder) / MANIFEST, {**read_model_manifest(folder), **more})
 
 
 class CalibrationRecord(NamedTuple):
@@ -204,8 +207,7 @@ class CalibrationRecord(NamedTuple):
 
 def write_calibration_record(folder: Path | str, record: CalibrationRecord) -> None:
     """Add to the manifest of a model that was just saved what it was calibrated by."""
-    manifest = read_model_manifest(folder)
-    write_json(Path(folder) / MANIFEST, {**manifest, CALIBRATED: record._asdict()})
+    _add_to_manifest(folder, {CALIBRATED: record._asdict()})
 
 
 def read_calibration_record(folder: Path | str) -> CalibrationRecord | None:
@@ -285,42 +287,29 @@ def training_summary(folder: Path | str) -> dict[str, Any]:
 
 def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     """Return a record whose parts have the right types: a manifest may come from anywhere."""
-    held_out, n_groups = found["held_out"], found["n_groups"]
-    options = found["options"]
-    name, setting, fingerprint = (found[key] for key in ("name", "setting", "fingerprint"))
-    trained, protocol = found.get("trained", ""), found.get("protocol", "")
-    earlier, added = found.get("earlier", []), found.get("added", [])
-    trainings = found.get("trainings", [])
-    said = [each[part] for each in trainings for part in TRAINING_PARTS]
-    for listed in (earlier, added, said):
-        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise TypeError
-    is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained, protocol))
-    if not is_text or not isinstance(options, dict):
+    record = TrainingRecord(**found)
+    said = [each[part] for each in record.trainings for part in TRAINING_PARTS]
+    texts = [record.name, record.setting, record.fingerprint, record.trained, record.protocol]
+    if not all(isinstance(each, str) for each in (*texts, *record.earlier, *record.added, *said)):
         raise TypeError
-    if not isinstance(n_groups, int) or not isinstance(held_out, list):
+    if not isinstance(record.options, dict) or not isinstance(record.n_groups, int):
         raise TypeError
-    if not all(isinstance(row, int) and 0 <= row < n_groups for row in held_out):
+    if not all(isinstance(row, int) and 0 <= row < record.n_groups for row in record.held_out):
         raise ValueError
-    unpacked(trained)
-    held_before = {
+    unpacked(record.trained)
+    held = {
         log: HeldOutOfLog(list(map(int, rows)), str(protocol))
-        for log, (rows, protocol) in found.get("held_before", {}).items()
+        for log, (rows, protocol) in record.held_before.items()
     }
-    return TrainingRecord(
-        name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added,
-        trainings, held_before, _checked_shares(found.get("shares", {})),
-        None if found.get("newest") is None else float(found["newest"]),
-    )  # fmt: skip
-
-
-def _checked_shares(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the frequencies of labels, all of them numbers."""
-    kinds = {str(level): (each["classes"], float(each["none"])) for level, each in found.items()}
-    return {
-        level: {"classes": {str(k): float(v) for k, v in classes.items()}, "none": none}
-        for level, (classes, none) in kinds.items()
+    shares = {
+        level: {
+            "classes": {name: float(share) for name, share in each["classes"].items()},
+            "none": float(each["none"]),
+        }
+        for level, each in record.shares.items()
     }
+    newest = None if record.newest is None else float(record.newest)
+    return replace(record, held_before=held, shares=shares, newest=newest)
 
 
 def draw_held_out(

@@ -270,10 +270,7 @@ class BagViews:
         pictures: str | None = None,
     ) -> None:
         self._dataset, self._sources = dataset, sources or Sources()
-        ids: Sequence[Any] = (
-            range(len(dataset.bags)) if dataset.bag_ids is None else dataset.bag_ids.tolist()
-        )
-        self.bag_ids = [str(each) for each in ids]
+        self.bag_ids = [str(each) for each in dataset.ids.tolist()]
         self._table = None if dataset.source_rows is None else table
         self._paths: list[list[Path]] | None = None
         self._columns: list[str] = []

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.votes.ballots import Votes, coincidences
+from groupnoise.votes.ballots import Votes, coincidences, is_checked
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
     expected_counts,
@@ -64,10 +64,8 @@ def averaged_over_annotators(
     if not in_use.all():
         return _of_labels_in_use(votes, prior, truth, seed, in_use)
     generator = np.random.default_rng(seed)
-    is_checked = votes.counts[votes.rows] > 1
-    if truth is not None:
-        is_checked |= truth[votes.rows] >= 0
-    everything, teaching = _Counted(votes), _Counted(votes.take(is_checked))
+    taught = votes.take(is_checked(votes, truth)[votes.rows])
+    everything, teaching = _Counted(votes), _Counted(taught)
     habits = _habits(votes)
     ability = _Abilities(habits, nearness(votes), generator)
     confusion = ability.expected(np.full(len(habits), ability.skill))
@@ -201,7 +199,8 @@ class _Abilities:
         scores += SKILL_ROWS * (
             self.skill * np.log(SKILLS) + (1.0 - self.skill) * np.log(1.0 - SKILLS)
         ) - np.log(SKILLS * (1.0 - SKILLS))
-        skills = SKILLS[_places(scores, self.generator)]
+        # With Gumbel noise on log probabilities the largest is a draw.
+        skills = SKILLS[(scores + self.generator.gumbel(size=scores.shape)).argmax(axis=1)]
         drawn = self.generator.standard_gamma(counts + self.evenly * self.expected(skills))
         drawn = np.maximum(drawn, MIN_PROBABILITY)
         return np.asarray(drawn / drawn.sum(axis=2, keepdims=True))
@@ -223,7 +222,8 @@ def nearness(votes: Votes) -> FloatArray | None:
     votes on any rows. None where labels are no grades.
     """
     names = votes.class_names
-    if not MIN_GRADES <= len(names) <= MAX_GRADES or not all(map(_is_whole, names)):
+    are_whole = all(name.removeprefix("-").isdecimal() for name in names)
+    if not MIN_GRADES <= len(names) <= MAX_GRADES or not are_whole:
         return None
     place = np.argsort(np.argsort([int(name) for name in names]))
     apart = np.abs(place[:, None] - place)
@@ -240,21 +240,11 @@ def nearness(votes: Votes) -> FloatArray | None:
     return np.exp(-0.5 * apart**2.0) if far < NEARER * expected else None
 
 
-def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
-
-
 def _draw(belief: FloatArray, generator: np.random.Generator) -> IntArray:
     """Return one label per row, drawn by what is believed."""
     rising = belief.cumsum(axis=1)
     drawn = (rising < generator.random((len(belief), 1)) * rising[:, -1:]).sum(axis=1)
     return np.asarray(np.minimum(drawn, belief.shape[1] - 1))
-
-
-def _places(scores: FloatArray, generator: np.random.Generator) -> IntArray:
-    """Return one position per row, drawn by log probabilities up to a constant."""
-    noise = generator.gumbel(size=scores.shape)
-    return np.asarray((scores + noise).argmax(axis=1))
 
 
 def _n_sweeps(votes: Votes) -> int:

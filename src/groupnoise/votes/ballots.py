@@ -262,6 +262,15 @@ class Votes:
         )
 
 
+def is_checked(votes: Votes, truth: IntArray | None) -> BoolArray:
+    """Return the rows that tell how good their votes are: with a second one, or a true label.
+
+    `truth`: the column of the true label of each row, -1 where it is not known.
+    """
+    is_paired = votes.counts > 1
+    return is_paired if truth is None else np.asarray(is_paired | (truth >= 0))
+
+
 def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
     """Return the weight of each label in a vote, summing to one; empty where nothing was said."""
     if vote is None or (isinstance(vote, float) and np.isnan(vote)):

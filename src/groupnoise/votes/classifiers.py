@@ -53,11 +53,6 @@ class MaxMatching:
         return model.fit(rows, named, candidate_weights=weights)
 
 
-def max_matching(seed: int, **parameters: Any) -> Fit:
-    """Return what trains a Max-Matching classifier on weighted candidates."""
-    return MaxMatching(seed, parameters)
-
-
 def trainings(
     fit: Fit | Sequence[Fit] | None,
     features: FloatArray | None,
@@ -75,10 +70,10 @@ def trainings(
         return [fit] if callable(fit) else fit
     n_rows = 0 if features is None else len(features)
     if not is_candidates and n_rows <= MAX_KERNEL_ROWS:
-        return [max_matching(seed, **KERNEL, scaling=scaling) for scaling in SCALINGS]
+        return [MaxMatching(seed, {**KERNEL, "scaling": scaling}) for scaling in SCALINGS]
     needs_both = is_candidates or features is None or has_unit_rows(features)
     return [
-        max_matching(seed, **NETWORK, **parameters, scaling=scaling)
+        MaxMatching(seed, {**NETWORK, **parameters, "scaling": scaling})
         for scaling in (SCALINGS if needs_both else SCALINGS[:1])
     ]
 

@@ -15,7 +15,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCall
 from groupnoise.core.selective import belief_with_errors, foretold_candidates, hidden_errors
 from groupnoise.votes.apart import foretold_apart, n_trainings
 from groupnoise.votes.averaged import averaged_over_annotators
-from groupnoise.votes.ballots import Votes
+from groupnoise.votes.ballots import Votes, is_checked
 from groupnoise.votes.classifiers import (
     MAX_KERNEL_ROWS,
     TEMPERATURES,
@@ -203,16 +203,10 @@ def _learned(
 ) -> DawidSkene:
     """Return what annotators are like: the likeliest, or the mean where votes check each other."""
     model = DawidSkene().fit(votes, prior=prior, truth=truth)
-    if _is_checked(votes, truth).sum() >= MIN_ROWS and votes.n_classes > 1:
+    if is_checked(votes, truth).sum() >= MIN_ROWS and votes.n_classes > 1:
         averaged = averaged_over_annotators(votes, prior=prior, truth=truth, seed=seed)
         model.probabilities_, model.confusion_ = averaged
     return model
-
-
-def _is_checked(votes: Votes, truth: IntArray | None) -> BoolArray:
-    """Return the rows that tell how good their votes are: with a second one, or a true label."""
-    is_checked = votes.counts > 1
-    return is_checked if truth is None else np.asarray(is_checked | (truth >= 0))
 
 
 def _likelihood_with_truth(
@@ -267,13 +261,13 @@ def _cooled(
     is_single = votes.counts == 1
     if predicted is not None and nearest is not None and is_single.any():
         confusion = model.confusion_
-        is_checked = _is_checked(votes, truth)
-        if is_checked.sum() < MIN_ROWS:  # nothing but similar rows tells how good votes are
+        n_checked = is_checked(votes, truth).sum()
+        if n_checked < MIN_ROWS:  # nothing but similar rows tells how good votes are
             shares = votes.first_choices().shares()
             accuracy = single_vote_accuracy(shares, nearest, is_single, SHARED_ACCURACY)
             confusion = np.broadcast_to(coins(accuracy, votes.n_classes), confusion.shape)
         own = single_vote_temperature(votes, confusion, predicted, belief)
-        if is_checked.sum() >= MIN_ROWS:
+        if n_checked >= MIN_ROWS:
             own = float(np.sqrt(temperature * own))
         cooled[is_single] = softmax(logs[is_single] / own)
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.

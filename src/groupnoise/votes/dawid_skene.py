@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.exceptions import DataError
-from groupnoise.votes.ballots import Votes
+from groupnoise.votes.ballots import Votes, is_checked
 
 MIN_PROBABILITY = 1e-12
 SHARED_ACCURACY = 0.7
@@ -145,9 +145,7 @@ class DawidSkene:
         belief /= belief.sum(axis=1, keepdims=True)
         belief = with_truth(belief, truth)
         confusion = np.broadcast_to(coins(SHARED_ACCURACY, votes.n_classes), shape)
-        self._is_checked = votes.counts[votes.rows] > 1
-        if truth is not None:
-            self._is_checked |= truth[votes.rows] >= 0
+        self._is_checked = is_checked(votes, truth)[votes.rows]
         self._has_prior = fixed is not None
         everything = np.ones(votes.n_rows, dtype=bool)
         # A label that hardly anybody names would else gather the rows on which annotators differ.
@@ -157,7 +155,7 @@ class DawidSkene:
         most_frequent = MAX_OVER_NAMED * n_named / n_named.sum()
         for step in range(1, self.max_iterations + 1):
             self.n_iterations_ = step
-            confusion = self._confusion(votes, belief, confusion, everything)
+            confusion = _shares(self._smoothed(votes, belief, confusion, everything))
             frequency = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
                 (votes.counts > 0).sum() + votes.n_classes
             )
@@ -173,10 +171,10 @@ class DawidSkene:
         self.confusion_ = confusion
         return self
 
-    def _confusion(
+    def _smoothed(
         self, votes: Votes, belief: FloatArray, before: FloatArray, teaches: BoolArray
     ) -> FloatArray:
-        """Return the smoothed confusions under what is believed of the rows that teach."""
+        """Return smoothed counts of who said l of k, if the rows that teach are as believed."""
         is_taught = teaches[votes.rows]
         # A single vote agrees with itself: it says nothing of what its annotator confuses, and
         # labels would drift away from their names.
@@ -186,10 +184,7 @@ class DawidSkene:
         towards = as_accurate(shared, counts)
         if self._has_prior and not self._is_checked.all():
             towards = self._by_features(votes.take(is_taught), belief, before, towards)
-        self._prior_counts = self.smoothing * towards
-        self._counts = counts
-        smoothed = counts + self._prior_counts
-        return np.asarray(smoothed / smoothed.sum(axis=2, keepdims=True))
+        return counts + self.smoothing * towards
 
     def _by_features(
         self, votes: Votes, belief: FloatArray, before: FloatArray, shared: FloatArray
@@ -231,12 +226,11 @@ class DawidSkene:
         """
         fold = np.random.default_rng(seed).permutation(votes.n_rows) % n_folds
         likelihoods = np.empty((len(votes), votes.n_classes))
-        kept = self._counts, self._prior_counts
         for number in range(n_folds):
-            confusion = self._confusion(votes, self.probabilities_, self.confusion_, fold != number)
+            learned = (self.probabilities_, self.confusion_, fold != number)
             is_held = fold[votes.rows] == number
+            confusion = _shares(self._smoothed(votes, *learned))
             likelihoods[is_held] = vote_likelihoods(votes.take(is_held), confusion)
-        self._counts, self._prior_counts = kept
         return likelihoods
 
     def reliability(
@@ -266,13 +260,10 @@ class DawidSkene:
 
         judged = self.probabilities_ if belief is None else belief
         said = votes.first_choices()
-        kept = self._counts, self._prior_counts
-        everything = np.ones(votes.n_rows, dtype=bool)
-        # What was said at most decides how a vote for several labels is shared out.
-        confusion = self._confusion(said, judged, self.confusion_, everything)
-        confusion = self._confusion(said, judged, confusion, everything)
-        hits = self._counts + self._prior_counts
-        self._counts, self._prior_counts = kept
+        everything, confusion = np.ones(votes.n_rows, dtype=bool), self.confusion_
+        for _ in range(2):  # what was said at most decides how votes for several are shared out
+            hits = self._smoothed(said, judged, confusion, everything)
+            confusion = _shares(hits)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         misses = hits.sum(axis=2, keepdims=True) - hits
         low, high = (beta.ppf(tail, hits, np.maximum(misses, MIN_PROBABILITY)) for tail in tails)
@@ -299,6 +290,11 @@ class DawidSkene:
             ends[1],
             level,
         )
+
+
+def _shares(counts: FloatArray) -> FloatArray:
+    """Return P(said | true) of each annotator from how often each said l of k."""
+    return np.asarray(counts / counts.sum(axis=2, keepdims=True))
 
 
 def vote_likelihoods(votes: Votes, confusion: FloatArray) -> FloatArray:

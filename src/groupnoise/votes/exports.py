@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,11 +12,13 @@ import polars as pl
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.files import read_json
 from groupnoise.io.label_spellings import guess_joints, split_at
+from groupnoise.io.memberships import literals
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.votes.ballots import Said, as_label
 
 Entry = tuple[int, str, Said, float | None]
+"""Row, annotator, what was said, confidence."""
 Vote = tuple[str, str, Said, float | None]
 """Question, annotator, what was said, confidence."""
 
@@ -275,11 +275,7 @@ def parse_vote(cell: Any, *joints: str) -> Said:
                                           as_label(cell))  # fmt: skip
     text = cell.strip()
     if text[:1] in ("[", "{", "("):
-        for parse in (json.loads, ast.literal_eval):  # neither runs code
-            try:
-                value = parse(text)
-            except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-                continue
+        for value in literals(text):
             if isinstance(value, (list, tuple, set, dict)):
                 return list(value) if isinstance(value, set) else value
     if any(joint in text for joint in joints):

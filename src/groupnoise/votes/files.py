@@ -20,7 +20,7 @@ from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label
-from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
+from groupnoise.votes.exports import SEPARATORS, Entry, cell_reader, read_export
 from groupnoise.votes.guesses import (
     are_counts,
     column_of_lists,
@@ -31,7 +31,6 @@ from groupnoise.votes.guesses import (
 )
 from groupnoise.votes.long_tables import (
     LONG_NAMES,
-    Entry,
     Place,
     first_named,
     gathered,

@@ -17,8 +17,7 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
-from groupnoise.votes.ballots import Said
-from groupnoise.votes.exports import cell_reader, read_confidences, without_percent
+from groupnoise.votes.exports import Entry, cell_reader, read_confidences, without_percent
 
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
@@ -41,8 +40,6 @@ LONG_NAMES = {
                    "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
 
-Entry = tuple[int, str, Said, float | None]
-"""Row, annotator, what was said, confidence."""
 Place = Callable[[int, str], str]
 """Given a row and an annotator, says where that vote stands."""
 

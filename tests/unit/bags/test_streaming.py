@@ -85,7 +85,7 @@ def test_a_plain_fit_decides_on_a_sample_says_so_and_trains_on_all(on_disk, monk
     from groupnoise.bags import streaming
 
     monkeypatch.setattr(streaming, "SAMPLE_BAGS", 30)
-    monkeypatch.setattr(streaming, "MAX_SEARCH_ROWS", 300)
+    monkeypatch.setattr(out_of_fold, "MAX_SEARCH_ROWS", 300)
     streamed, bags, y = on_disk
     model = MaxMatchingMILClassifier(random_state=0, likelihood="noisy_or", encoder="identity")
     model.fit(streamed, y)

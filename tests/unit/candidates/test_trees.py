@@ -13,16 +13,16 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
-from groupnoise.candidates import add_candidates, kernel
-from groupnoise.candidates.kernel import Growing, grow_trees
+from groupnoise.candidates import add_candidates, solved
+from groupnoise.candidates.solved import Growing, grow_trees
 from groupnoise.core.trees import FLOOR, MAX_DEPTH, joined_trees
 from groupnoise.exceptions import ModelFileError
 
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(kernel, "N_TREES", 12)
-    monkeypatch.setattr(kernel, "N_TRIED", 10)
+    monkeypatch.setattr(solved, "N_TREES", 12)
+    monkeypatch.setattr(solved, "N_TRIED", 10)
 
 
 def wine():
@@ -45,7 +45,7 @@ def test_an_encoder_walks_from_node_to_node():
         FLOOR,
     )
     np.testing.assert_allclose(encoder(torch.from_numpy(rows[60:70])), expected, atol=1e-5)
-    assert len(errors) == kernel.N_TURNS
+    assert len(errors) == solved.N_TURNS
 
 
 def test_tables_answer_what_the_trees_answered():

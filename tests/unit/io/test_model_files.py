@@ -168,8 +168,8 @@ def _name_weights(name):
         (_name_weights("../secret"), "does not name a weights file of its own folder"),
         (_name_weights("sub/secret"), "does not name a weights file of its own folder"),
         (_name_weights("/etc/hostname"), "does not name a weights file of its own folder"),
-        (_name_weights(".."), "is missing"),
-        (_name_weights(""), "is missing"),
+        (_name_weights(".."), "does not name a weights file of its own folder"),
+        (_name_weights(""), "does not name a weights file of its own folder"),
     ],
     ids=[
         "truncated_weights",

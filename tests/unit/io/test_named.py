@@ -110,7 +110,7 @@ def test_shipped_sets_need_no_file(name, nowhere):
         ("video", "rs/amazon_video_games_sasrec.txt", b"1 2\n3\n", "two whole numbers per line"),
         ("video", "rs/amazon_video_games_sasrec.txt.gz", b"\x1f\x8b", "cannot be read"),
         ("musk1", "mil/musk1.npz", b"PK\x03\x04", "not a complete .npz archive"),
-        ("lost", "pll/lost.mat", b"MATLAB 5.0", "not a MATLAB 5 file"),
+        ("lost", "pll/lost.mat", b"MATLAB 5.0", "not a whole MATLAB file"),
         (
             "movietweetings-100k",
             "rs/movietweetings_100k_ratings.dat",
@@ -149,10 +149,10 @@ def test_label_arrays_are_read_along_either_axis(tmp_path, turned):
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"data": np.eye(2)}, "lacks the array 'partial_target'"),
+        ({"data": np.eye(2)}, "no array that looks like the candidates"),
         (
             {"data": np.eye(2), "target": np.eye(3), "partial_target": np.eye(3)},
-            r"2 rows of features but labels of shape \(3, 3\)",
+            r"shape \(3, 3\) does not fit 2 feature rows",
         ),
     ],
 )

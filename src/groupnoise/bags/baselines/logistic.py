@@ -18,9 +18,23 @@ _LARGEST_EXPONENT = 500.0
 """Beyond it a sum of exponentials may overflow, so that the largest is taken off first."""
 
 
+class LinearBagClassifier(BagClassifier):
+    """Log odds of instances that are linear in their features."""
+
+    _fitted_arrays = (*BagClassifier._fitted_arrays, "coef_", "intercept_")
+    coef_: FloatArray
+    intercept_: FloatArray
+
+    def _instance_logits(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
+
+    def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(expit(self._instance_logits(rows)))
+
+
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class MILRClassifier(BagClassifier):
+class MILRClassifier(LinearBagClassifier):
     r"""Multiple-instance logistic regression.
 
     With :math:`o_{ij} = \sigma(w x_{ij} + b)` the probability of an instance, a bag has
@@ -64,8 +78,6 @@ class MILRClassifier(BagClassifier):
     >>> model.predict([[0.0], [6.0]]).tolist()
     ['none', 'owl']
     """
-
-    _fitted_arrays = (*BagClassifier._fitted_arrays, "coef_", "intercept_")
 
     softmax_strength: float = 2.5
     regularization: float = 1e-4
@@ -111,9 +123,6 @@ class MILRClassifier(BagClassifier):
         ]
         return np.asarray(min(solutions, key=lambda solution: solution.fun).x)
 
-    def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
-        return np.asarray(expit(rows @ self.coef_.T + self.intercept_))
-
     def _bag_probabilities(self, bags: Groups) -> FloatArray:
         instances = self._instance_probabilities(bags.objects)
         return soft_maximum(instances, bags.offsets, self.softmax_strength)[0]
@@ -156,7 +165,7 @@ def milr_loss(
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class InstanceLRClassifier(BagClassifier):
+class InstanceLRClassifier(LinearBagClassifier):
     """Logistic regression on single instances, each under the labels of its bag.
 
     A bag counts as its average instance: the log odds of its instances are averaged.
@@ -183,8 +192,6 @@ class InstanceLRClassifier(BagClassifier):
     ['none', 'owl']
     """
 
-    _fitted_arrays = (*BagClassifier._fitted_arrays, "coef_", "intercept_")
-
     inverse_regularization: float = 1.0
     max_iterations: int = 1000
 
@@ -206,10 +213,6 @@ class InstanceLRClassifier(BagClassifier):
             intercept.append(solver.intercept_[0])
         self.coef_, self.intercept_ = np.stack(coef), np.array(intercept)
 
-    def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
-        return np.asarray(expit(rows @ self.coef_.T + self.intercept_))
-
     def _bag_probabilities(self, bags: Groups) -> FloatArray:
-        logits = bags.objects @ self.coef_.T + self.intercept_
-        total = np.add.reduceat(logits, bags.offsets[:-1], axis=0)
+        total = np.add.reduceat(self._instance_logits(bags.objects), bags.offsets[:-1], axis=0)
         return np.asarray(expit(total / np.asarray(bags.sizes)[:, None]))

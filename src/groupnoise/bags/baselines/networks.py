@@ -49,6 +49,7 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
         Bags per step.
     """
 
+    pooling = "mean"
     hidden: HiddenWidths = 128
     max_epochs: int = 50
     batch_size: int = 8
@@ -112,6 +113,11 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
     def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
         return np.asarray(expit(self._logits(rows)))
 
+    def _bag_probabilities(self, bags: Groups) -> FloatArray:
+        probabilities = torch.from_numpy(self._instance_probabilities(bags.objects))
+        bag_of = torch.from_numpy(bags.group_of_object)
+        return np.asarray(pool(probabilities, bag_of, len(bags), self.pooling).numpy())
+
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -150,11 +156,6 @@ class MiNetClassifier(NeuralBagClassifier):
 
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         return minet_loss(self.network_(rows), bag_of, answers, self.pooling)
-
-    def _bag_probabilities(self, bags: Groups) -> FloatArray:
-        probabilities = torch.from_numpy(self._instance_probabilities(bags.objects))
-        bag_of = torch.from_numpy(bags.group_of_object)
-        return np.asarray(pool(probabilities, bag_of, len(bags), self.pooling).numpy())
 
 
 def pool(probabilities: Tensor, bag_of: Tensor, n_bags: int, pooling: str) -> Tensor:
@@ -233,11 +234,6 @@ class GICFClassifier(NeuralBagClassifier):
         probabilities = self.network_(rows).sigmoid()
         return gicf_cost(probabilities, kernel, bag_of, answers, self.bag_weight)
 
-    def _bag_probabilities(self, bags: Groups) -> FloatArray:
-        probabilities = torch.from_numpy(self._instance_probabilities(bags.objects))
-        bag_of = torch.from_numpy(bags.group_of_object)
-        return np.asarray(bag_mean(probabilities, bag_of, len(bags)).numpy())
-
 
 def gicf_cost(
     probabilities: Tensor, kernel: Tensor, bag_of: Tensor, answers: Tensor, bag_weight: float
@@ -294,6 +290,8 @@ class IMILClassifier(NeuralBagClassifier):
 
     _fitted_arrays = (*NeuralBagClassifier._fitted_arrays, "prior_")
 
+    # To combine instances as independent, as in training, would call every large bag positive.
+    pooling = "max"
     encoder: str = "linear"
     batch_size: int = 16
     learning_rate: float = 1e-2
@@ -308,14 +306,6 @@ class IMILClassifier(NeuralBagClassifier):
         absent = torch.from_numpy(1 - self.prior_).to(answers.dtype).to(answers.device)
         weight = (absent ** (-others)).clamp(max=MAX_WEIGHT) * (1 - answers)  # (n_bags, n_problems)
         return imil_risk(self.network_(rows), weight[bag_of])
-
-    def _bag_probabilities(self, bags: Groups) -> FloatArray:
-        """Return the probability of the likeliest instance: a bag is what one of them is.
-
-        Combining all instances as independent, as in training, calls every large bag positive.
-        """
-        probabilities = self._instance_probabilities(bags.objects)
-        return np.asarray(np.maximum.reduceat(probabilities, bags.offsets[:-1], axis=0))
 
 
 def instance_prior(sizes: IntArray, n_negative: int) -> float:

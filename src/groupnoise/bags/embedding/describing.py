@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from groupnoise.bags.embedding import Cut, Embedded, RawKind
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
+from groupnoise.core.words import in_a_line
 from groupnoise.exceptions import DataError, ParameterError
 
 MIN_SIZE = 8
@@ -83,8 +84,9 @@ def open_picture(path: Path) -> NDArray[np.uint8]:
     except DataError:
         raise
     except Exception as error:  # Pillow raises many kinds on damaged files
-        reason = str(error).split("\n", 1)[0]
-        raise DataError(f"{path} cannot be read as a picture ({reason}); save it again.") from None
+        raise DataError(
+            f"{path} cannot be read as a picture ({in_a_line(error)}); save it again."
+        ) from None
 
 
 def embed_picture(path: Path, cut: Cut, encoder: Encoder | None = None) -> Embedded:
@@ -142,14 +144,19 @@ def _by(encoder: Encoder) -> Callable[[FloatArray], FloatArray]:
                 found = np.asarray(encoder.eval()(torch.from_numpy(first)))
         else:
             found = np.asarray(encoder(first))
-        if found.ndim != 2 or len(found) != len(tiles):
-            raise DataError(
-                f"the encoder returned shape {found.shape} for {len(tiles)} tiles; one row of "
-                "features per tile is needed."
-            )
-        return found
+        return _checked(found, len(tiles), "tile")
 
     return describe
+
+
+def _checked(found: NDArray[Any], n_objects: int, thing: str) -> NDArray[Any]:
+    """Refuse what an encoder returned if it is not one row of features for each object."""
+    if found.ndim != 2 or len(found) != n_objects:
+        raise DataError(
+            f"the encoder returned shape {found.shape} for {n_objects} {thing}s; one row of "
+            f"features per {thing} is needed."
+        )
+    return found
 
 
 def describe_tiles(tiles: FloatArray) -> FloatArray:
@@ -296,12 +303,7 @@ def embed_text(path: Path, cut: Cut, encoder: Callable[[list[str]], Any] | None 
     sentences, places = [text[a:b] for a, b in spans], np.array(spans, dtype=np.float64)
     if encoder is not None:
         found = np.asarray(encoder(sentences), dtype=np.float32)
-        if found.ndim != 2 or len(found) != len(spans):
-            raise DataError(
-                f"the encoder returned shape {found.shape} for {len(spans)} sentences; one row of "
-                "features per sentence is needed."
-            )
-        return Embedded(found, places)
+        return Embedded(_checked(found, len(spans), "sentence"), places)
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = {word: column for column, word in enumerate(cut.state["words"])}
@@ -326,9 +328,8 @@ def open_recording(path: Path) -> FloatArray:
             warnings.simplefilter("ignore")  # of notes in the file that scipy does not know
             rate, samples = wavfile.read(path)
     except Exception as error:  # scipy raises many kinds on damaged files
-        reason = str(error).split("\n", 1)[0]
         raise DataError(
-            f"{path} cannot be read as a recording ({reason}); save it again."
+            f"{path} cannot be read as a recording ({in_a_line(error)}); save it again."
         ) from None
     plain = np.asarray(samples, dtype=np.float64)
     if samples.dtype.kind == "u":
@@ -356,7 +357,7 @@ def embed_recording(path: Path, cut: Cut, encoder: Any = None) -> Embedded:
     samples = open_recording(path)
     size, stride = max(WINDOW, round(cut.size * RATE)), max(1, round(cut.stride * RATE))
     # The last segment is filled with silence, and taken if half of it is sound.
-    begins = np.arange(0, max(1, len(samples) - (size - 1) // 2), stride)
+    begins = _begins(len(samples), size, stride)
     padded = np.pad(samples, (0, max(0, int(begins[-1]) + size - len(samples))))
     loudness = np.array([np.sqrt((padded[b : b + size] ** 2).mean()) for b in begins])
     kept = loudness >= cut.background

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,7 +99,9 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
     if dataset.class_names:
         given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist()) or NO_LABEL
     names, own = answers.class_names, [*given.split(";"), *predicted.split(";")]
-    probability, responsibility = answers.probability[part], _relative(answers.responsibility[part])
+    probability, responsibility = answers.probability[part], answers.responsibility[part]
+    # By the highest one of the bag, so that small shares are seen.
+    responsibility = responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
     labels = [
         number for number, label in enumerate(names) if len(names) <= MAX_CLASSES or label in own
     ]
@@ -121,19 +124,20 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         return _on_plane(card, positions, values, labels, sources)
     stretches = positions if answers.coordinate_names == STRETCH else None
     length = 1.0 if stretches is None else max(float(stretches.max()), 1e-9)
-    layers = [
-        Layer(kind, label, address_of(paint_timeline(stretches, found[:, label], length)))
-        for kind, found in values.items()
-        for label in labels
-    ]
+    layers = _layers(values, labels, lambda each: paint_timeline(stretches, each, length))
     end = f"object {card.n_objects - 1}" if stretches is None else f"{length:g}"
     begin = "object 0" if stretches is None else "0"
     return replace(card, aspect=12.0, layers=layers, begin=begin, end=end)
 
 
-def _relative(responsibility: FloatArray) -> FloatArray:
-    """Return responsibilities by the highest one of the bag, so that small shares are seen."""
-    return responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
+def _layers(
+    values: dict[str, FloatArray], labels: list[int], paint: Callable[[FloatArray], Any]
+) -> list[Layer]:
+    return [
+        Layer(kind, label, data_address(encode_png(paint(found[:, label]))))
+        for kind, found in values.items()
+        for label in labels
+    ]
 
 
 def _on_plane(
@@ -144,11 +148,7 @@ def _on_plane(
     sources: Sources,
 ) -> BagCard:
     grid: Grid = lay_on_grid(positions, size=sources.size)
-    layers = [
-        Layer(kind, label, address_of(grid.paint(found[:, label])))
-        for kind, found in values.items()
-        for label in labels
-    ]
+    layers = _layers(values, labels, grid.paint)
     pixels: NDArray[np.uint8] | None = sources.picture(card.name)
     left, top, width, height = grid.box
     if pixels is None:
@@ -348,8 +348,3 @@ def paint_timeline(
         part = cells[0, begin : max(end, begin + 1)]
         np.maximum(part, value, out=part)
     return colour_cells(cells)
-
-
-def address_of(pixels: NDArray[np.uint8]) -> str:
-    """Return pixels as the address of an image."""
-    return data_address(encode_png(pixels))

@@ -236,7 +236,8 @@ class KernelMachines:
         Returns `machines`: the fitted machines; `outputs` (n_rows, n_machines): their decision
         values on the training rows, which the kernel at hand gives for free.
         """
-        width = _default_gamma(rows) if gamma is None else gamma
+        # By default scikit-learn's width: one over the number of features times their variance.
+        width = gamma or float(1 / (rows.shape[1] * max(rows.var(), 1e-12)))
         kernel = rbf_kernel(rows, gamma=width)  # (n_rows, n_rows)
         columns, intercepts = [], []
         for takes_part, is_positive in problems:
@@ -258,11 +259,6 @@ class KernelMachines:
         """Return the decision value of each machine, shape (n_rows, n_machines)."""
         kernel = rbf_kernel(rows, self.rows, gamma=float(self.gamma))
         return np.asarray(kernel @ self.weights + self.intercepts)
-
-
-def _default_gamma(rows: FloatArray) -> float:
-    """Return scikit-learn's width: one over the number of features times their variance."""
-    return float(1 / (rows.shape[1] * max(rows.var(), 1e-12)))
 
 
 @inherit_docstring
