@@ -343,7 +343,7 @@ class Recommender(BaseEstimator):
         if indexed.n_unknown.any():
             row = int(indexed.n_unknown.argmax())
             raise UnknownTargetError(f"history {row} holds items that item_ids does not list.")
-        return catalogue, _non_empty(indexed)[0]
+        return catalogue, _non_empty(indexed)
 
     def _score_blocks(
         self, indexed: IndexedHistories, candidates: IntArray | None
@@ -362,7 +362,7 @@ class Recommender(BaseEstimator):
         known = None if wanted is None else np.maximum(wanted, 0)
         answered = np.flatnonzero(np.diff(indexed.offsets))
         if len(answered):
-            groups, _ = _non_empty(indexed)
+            groups = _non_empty(indexed)
             scores = (
                 self._score_all(groups)
                 if known is None
@@ -382,13 +382,12 @@ def last_items(histories: Groups) -> IntArray:
     return np.asarray(histories.objects[histories.offsets[1:] - 1])
 
 
-def _non_empty(indexed: IndexedHistories) -> tuple[Groups, IntArray]:
-    """Return the histories that hold any item, and their rows."""
+def _non_empty(indexed: IndexedHistories) -> Groups:
+    """Return the histories that hold any item."""
     rows = np.flatnonzero(np.diff(indexed.offsets))
     if len(rows) == 0:
         raise DataError("every history is empty; at least one click is needed.")
-    offsets = np.concatenate([[0], indexed.offsets[rows + 1]])
-    return Groups(indexed.items, offsets), rows
+    return Groups(indexed.items, np.concatenate([[0], indexed.offsets[rows + 1]]))
 
 
 def _rows_of(indexed: IndexedHistories, rows: slice) -> IndexedHistories:

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -236,11 +236,15 @@ class NetworkClassifier(SavedClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
-        with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
-            self.network_ = self._build()
-        own = below("network.", arrays)
-        self.network_.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in own.items()})
-        self.network_.eval()
+        self.network_ = rebuilt(self._build, below("network.", arrays))
+
+
+def rebuilt(build: Callable[[], nn.Module], arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
+    """Return a network with the weights of a file, ready to answer."""
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
+        network = build()
+    network.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
+    return network.eval()
 
 
 def as_features(rows: FloatArray) -> Tensor:

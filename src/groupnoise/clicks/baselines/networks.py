@@ -30,7 +30,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import DataError
-from groupnoise.training.networks import seeded, train_network
+from groupnoise.training.networks import rebuilt, seeded, train_network
 from groupnoise.training.optimizer import Adam
 
 if TYPE_CHECKING:
@@ -186,10 +186,7 @@ class NeuralRecommender(ItemToItemBaseline):
         return {name: value.numpy() for name, value in self.network_.state_dict().items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        with torch.random.fork_rng(devices=[]):
-            self.network_ = self._build()
-        self.network_.load_state_dict({n: torch.from_numpy(a) for n, a in arrays.items()})
-        self.network_.eval()
+        self.network_ = rebuilt(self._build, arrays)
 
 
 @inherit_docstring

@@ -12,11 +12,10 @@ import numpy as np
 
 from groupnoise.pages import CurveChart, Scale, Tick, curve_chart, render_page, round_values
 from groupnoise.reproduce.comparison import ComparisonOfMethods
-from groupnoise.reproduce.demo import OURS, Demo, Gallery
+from groupnoise.reproduce.demo import OURS, Demo
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.report import (
-    Comparison,
     ResultTable,
     compare,
     gap_closed,
@@ -65,21 +64,6 @@ LEAST_SPAN = 0.05
 """What the axis of a comparison spans at least, so that nothing is not drawn large."""
 
 
-@dataclass(frozen=True)
-class DemoSection:
-    """What the page shows of one setting."""
-
-    setting: str
-    title: str
-    words: str
-    watched: str
-    table: ResultTable
-    comparisons: list[Comparison]
-    chart: CurveChart | None
-    gallery: Gallery[Any]
-    chosen_rates: dict[str, str]
-
-
 def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
     """Return the page of a demonstration as text."""
     settings = dict.fromkeys(result.setting for result in demo.results)
@@ -97,27 +81,28 @@ def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
     )
 
 
-def _section(setting: str, demo: Demo) -> DemoSection:
+def _section(setting: str, demo: Demo) -> dict[str, Any]:
+    """Return what the page shows of one setting."""
     results = [result for result in demo.results if result.setting == setting]
     table = result_table(results, UPPER_BOUNDS)
-    return DemoSection(
-        setting=setting,
-        title=SETTING_TITLES[setting],
-        words=SETTING_WORDS[setting],
-        watched=WATCHED[setting],
-        table=table,
-        comparisons=[
+    return {
+        "setting": setting,
+        "title": SETTING_TITLES[setting],
+        "words": SETTING_WORDS[setting],
+        "watched": WATCHED[setting],
+        "table": table,
+        "comparisons": [
             comparison
             for metric in table.metrics
             if metric != CHOSEN_RIGHT
             for comparison in compare(results, OURS, RIVALS, metric)
         ],
-        chart=curve_chart(
+        "chart": curve_chart(
             {row.method: [r.curve for r in results if r.method == row.method] for row in table.rows}
         ),
-        gallery=demo.galleries[setting],
-        chosen_rates={row.method: _chosen_rates(results, row.method) for row in table.rows},
-    )
+        "gallery": demo.galleries[setting],
+        "chosen_rates": {row.method: _chosen_rates(results, row.method) for row in table.rows},
+    }
 
 
 def _chosen_rates(results: list[TrialResult], method: str) -> str:
