@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -133,11 +133,8 @@ def check_unfinished(building: Path) -> None:
 
 def plan_log(
     source: Source,
+    named: Mapping[str, str | None],
     *,
-    user: str | None,
-    item: str | None,
-    time: str | None,
-    rating: str | None,
     min_rating: float | None,
     only: str | None,
     date_order: str | None,
@@ -151,15 +148,7 @@ def plan_log(
     head, layout = read_head(source, separator=separator, header=header, report=report)
     for name in columns_of_only(only):
         check_column(name, head.frame.columns, source.paths[0], "to keep rows by", "only")
-    columns = find_click_columns(
-        without_kinds(head.frame, only),
-        source.paths[0],
-        report,
-        user=user,
-        item=item,
-        time=time,
-        rating=rating,
-    )
+    columns = find_click_columns(without_kinds(head.frame, only), source.paths[0], report, **named)
     uses = {columns.user: "id", columns.item: "id"}
     uses.update({name: "number" for name in (columns.time, columns.rating) if name is not None})
     types = column_types(head, uses)

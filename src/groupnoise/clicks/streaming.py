@@ -150,7 +150,7 @@ def convert_clicks(
         return _open_clicks(folder)
 
     make_plan = partial(
-        plan_log, files, **columns, **layout, min_rating=min_rating, only=only,
+        plan_log, files, columns, **layout, min_rating=min_rating, only=only,
         date_order=date_order, block_bytes=BYTES_PER_ROW * rows_at_once // 2,
     )  # fmt: skip
     beside = folder.with_name(f"{folder.name}.partial")

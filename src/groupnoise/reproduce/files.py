@@ -141,9 +141,7 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
     for name, row in recipe.rows.items():
         if row.like is not None:
             _check_known(f"{path}: [{name}] like", [row.like], recipe.rows)
-        known = list(parameters_of(find_method(row.method, recipe.setting)))
-        if find_setting(recipe.setting).has_features:
-            known += PREPARATION
+        known = _parameters_in(recipe, row)
         for dataset in recipe.all_datasets:
             if row.decides and recipe.settings(name, dataset):
                 raise ConfigError(f"{path}: the row {name} is a plain fit and takes no parameters.")
@@ -152,10 +150,7 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
         where = f"{path}: [reading.{name}]"
         _check_known(f"{where} of", [reading.of], recipe.rows)
         _check_known(f"{where} datasets", reading.datasets, recipe.all_datasets)
-        known = list(parameters_of(find_method(recipe.rows[reading.of].method, recipe.setting)))
-        if find_setting(recipe.setting).has_features:
-            known += PREPARATION
-        _check_known(where, reading.parameters, known)
+        _check_known(where, reading.parameters, _parameters_in(recipe, recipe.rows[reading.of]))
     for dataset, tables in recipe.by_dataset.items():
         _check_known(f"{path}: [dataset]", [dataset], recipe.all_datasets)
         _check_known(f"{path}: [dataset.{dataset}]", tables, recipe.rows)
@@ -163,6 +158,12 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
         _check_known(f"{path}: [published]", [dataset], recipe.all_datasets)
         _check_known(f"{path}: [published.{dataset}]", tables, recipe.row_names)
     _check_known(f"{path}: [stand_ins]", recipe.stand_ins, recipe.datasets)
+
+
+def _parameters_in(recipe: Recipe, row: Row) -> list[str]:
+    """Return what a recipe may say of a row."""
+    prepared = PREPARATION if find_setting(recipe.setting).has_features else ()
+    return [*parameters_of(find_method(row.method, recipe.setting)), *prepared]
 
 
 def _require(where: str, table: dict[str, Any], keys: Iterable[str]) -> None:

@@ -252,11 +252,7 @@ class DatasetView:
                 raise DataError(f"{self.dataset} has no candidate labels to draw anew.")
             epsilon, tau = self.noise
             return replace_candidates(data, epsilon=epsilon, tau=tau, random_state=seed)
-        if self.pair is not None:
-            if not isinstance(data, BagDataset):
-                raise DataError(f"{self.dataset} has no bags to take two classes of.")
-            return class_pair(data, self.pair)
-        return data
+        return data if self.pair is None else class_pair(_with_bags(data), self.pair)
 
 
 def noise_views(dataset: str, levels: dict[str, Any]) -> list[DatasetView]:
@@ -269,9 +265,7 @@ def noise_views(dataset: str, levels: dict[str, Any]) -> list[DatasetView]:
 
 def pair_views(dataset: str, step: int, data_dir: str | None = None) -> list[DatasetView]:
     """Return pairs of adjacent classes with bags enough, beginning at every `step`-th class."""
-    data = _load(dataset, data_dir)
-    if not isinstance(data, BagDataset):
-        raise DataError(f"{dataset} has no bags to take two classes of.")
+    data = _with_bags(_load(dataset, data_dir))
     found = []
     for first in range(0, len(data.class_names) - 1, step):
         either = data.labels[:, first : first + 2]
@@ -280,6 +274,12 @@ def pair_views(dataset: str, step: int, data_dir: str | None = None) -> list[Dat
     if not found:
         raise DataError(f"no two adjacent classes of {dataset} have {MIN_BAGS} bags each.")
     return found
+
+
+def _with_bags(data: Dataset) -> BagDataset:
+    if not isinstance(data, BagDataset):
+        raise DataError(f"{data.name} has no bags to take two classes of.")
+    return data
 
 
 def class_pair(data: BagDataset, first: int) -> BagDataset:
