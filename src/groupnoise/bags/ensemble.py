@@ -328,7 +328,7 @@ def calibrate_instances(
     each what bags of all labels share.
 
     `averaged` (n_rows, n_targets): of instances that models have not seen. `free`: whether the last
-    target is free. `shares_background`: whether it is background of bags with one label each.
+    target is free. `shares_background`: whether it is background that bags of all labels have.
     """
     if shares_background:
         group = problem.segments.group.numpy()

@@ -39,6 +39,8 @@ SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
 EVIDENCE = 6.0
 """Nats of held-out bags that divide the credibility of a weight by e."""
 MIN_SHARE = 0.02
+MOSTLY_ONE = 0.7
+"""Share of bags with one label above which bags may share a background though some have more."""
 
 
 @dataclass
@@ -79,7 +81,7 @@ class HeldOutBags:
     `exclusive`: whether no bag has more than one label.
     `by_candidates`: whether instances are judged as those of several labels are, however many there
         are.
-    `shares_background`: whether bags have one label each and instances of none are found in all.
+    `shares_background`: whether bags mostly have one label and instances of none are found in all.
     """
 
     problem: BagProblem
@@ -211,9 +213,10 @@ class HeldOutBags:
         return found.shift / found.scale
 
     def may_share_background(self) -> bool:
-        """Tell whether bags have one of several labels each, so that they may share the rest."""
+        """Tell whether bags mostly have one of several labels, so that they may share the rest."""
         is_plain = not self.problem.has_negative and not self.by_candidates
-        return self.exclusive and is_plain and self.labels.shape[1] > 1
+        is_single = self.exclusive or float((self.labels.sum(axis=1) == 1).mean()) >= MOSTLY_ONE
+        return is_single and is_plain and self.labels.shape[1] > 1
 
     def finds_background(self, found: Sequence[HeldOutAnswers], part: BoolArray) -> bool:
         """Tell whether many held-out instances are alike in bags of all labels.

@@ -133,7 +133,7 @@ class BagSearch:
         return self._found[option.name, n_folds]
 
     def look_for_background(self, options: Sequence[Option], n_folds: int) -> bool:
-        """Find out by members without background whether bags of one label each share one.
+        """Find out by members without background whether bags, mostly of one label, share one.
 
         From then on it is taken into account.
 
@@ -153,7 +153,7 @@ class BagSearch:
         return True
 
     def take_background(self) -> None:
-        """Judge all members as if they knew of a background that bags of one label each share."""
+        """Judge all members as if they knew of a background that bags of all labels share."""
         if self.held_out.may_share_background():
             self.held_out = replace(self.held_out, shares_background=True)
             for (name, n_held), each in self._found.items():

@@ -269,7 +269,7 @@ def _of_several_labels(
     deep = [each for each in options if linear and each.parameters["encoder"] != "identity"]
     linear = linear or options
     shared = _shared_background(search, linear, deep, n_first)
-    if shared is False:
+    if shared is False and search.exclusive:
         linear, deep = _without_background(linear), _without_background(deep)
     ranking = _best_linear(trials, linear, n_first, small)
     tried = [(each, search.out_of_fold(each, n_first).scores) for each in ranking]
@@ -304,7 +304,7 @@ def _of_several_labels(
 def _shared_background(
     search: BagSearch, linear: Sequence[Option], deep: Sequence[Option], n_folds: int
 ) -> bool | None:
-    """Tell whether bags of one label each share a background; None where that is not asked.
+    """Tell whether bags of all labels share a background; None where that is not asked.
 
     Linear members are asked first and, where these find one, a network, which may tell apart what
     they cannot.

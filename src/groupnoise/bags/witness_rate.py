@@ -15,7 +15,8 @@ chance
 
 .. math:: P(y \mid x) = p_y(x) + p_0(x) \, \pi_y
 
-where p_0 is background and pi_y how frequent y is. No bag tells p_0 for certain: a class might also
+where p_0 is background and pi_y how frequent y is; of a bag with two labels it is one of them by
+the sum of both. No bag tells p_0 for certain: a class might also
 have two faces, one of which it shares with every other class. But background cannot be more than
 what the least likely label leaves to it, the minimum over y of P(y | x) / pi_y, and where bags are
 noisy at all it is nearly that. Its mean over held-out instances is the share of background: next to
@@ -83,19 +84,19 @@ def fit_shared_background(
     """Return what makes log odds of targets tell most of the labels of bags.
 
     `log_odds` (n_rows, n_classes + 1): up to a constant per row, background last. `labels` (n_bags,
-    n_classes): one of each bag. `bag`: of each row. `part`: rows that were held out, by default
-    all.
+    n_classes): of each bag, mostly one. `bag`: of each row. `part`: rows that were held out, by
+    default all.
     """
     part = np.ones(len(bag), dtype=bool) if part is None else part
     own, prior = _own(labels, bag, part)
-    log_prior = np.log(prior)
+    by_chance = np.log(own @ prior)
 
     def likelihood(scale: float, shift: float, rows: IntArray) -> FloatArray:
         values = log_odds[rows] * scale
         values[:, -1] += shift
         total = np.logaddexp.reduce(values, axis=1)
-        mine = values[np.arange(len(rows)), own[rows]]
-        told = np.logaddexp(mine, values[:, -1] + log_prior[own[rows]]) - total
+        mine = np.logaddexp.reduce(np.where(own[rows], values[:, :-1], -np.inf), axis=1)
+        told = np.logaddexp(mine, values[:, -1] + by_chance[rows]) - total
         return np.asarray(np.maximum(told, MIN_LOG))
 
     some = np.flatnonzero(part)
@@ -122,24 +123,28 @@ def background_share(
 
     own, prior = _own(labels, bag, part)
     own, centred = own[part], log_odds[part] - log_odds[part].mean(axis=0)
-    rows = np.arange(len(centred))
 
     def told(log_scale: float) -> FloatArray:
         values = math.exp(log_scale) * centred + np.log(prior)
         return np.asarray(values - np.logaddexp.reduce(values, axis=1, keepdims=True))
 
     def loss(log_scale: float) -> float:
-        return -float(told(log_scale)[rows, own].mean())
+        mine = np.logaddexp.reduce(np.where(own, told(log_scale), -np.inf), axis=1)
+        return -float(np.maximum(mine, MIN_LOG).mean())
 
     found = minimize_scalar(loss, bounds=(-5.0, 3.0), method="bounded").x
     least = np.exp((told(found) - np.log(prior)).min(axis=1))
     return -loss(found), float(least.mean())
 
 
-def _own(labels: BoolArray, bag: IntArray, part: BoolArray) -> tuple[IntArray, FloatArray]:
-    """Return the column of the label of each row's bag, and how frequent labels are among rows."""
-    own = labels.argmax(axis=1)[bag]
-    counts = np.bincount(own[part], minlength=labels.shape[1]) + 0.5
+def _own(labels: BoolArray, bag: IntArray, part: BoolArray) -> tuple[BoolArray, FloatArray]:
+    """Return the labels of each row's bag, and how frequent labels are among rows.
+
+    A bag without a label, which tells nothing of its rows, counts as one of the first.
+    """
+    own = labels[bag]
+    own[~own.any(axis=1), 0] = True
+    counts = own[part].sum(axis=0) + 0.5
     return own, counts / counts.sum()
 
 

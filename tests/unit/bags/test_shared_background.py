@@ -49,6 +49,17 @@ def test_what_bags_of_all_labels_share_is_background(shared):
     assert "may be background" in " ".join(model.decisions_.reasons)
 
 
+def test_bags_of_which_some_have_two_labels_share_a_background_too():
+    rows, bag, labels, truth = draw_bags(11, n_bags=60)
+    # Every sixth bag becomes one with the bag after it, which has another label.
+    joined = np.where(bag % 6 == 1, bag - 1, bag)
+    both = {n: [labels[n]] + ([labels[n + 1]] if n % 6 == 0 else []) for n in np.unique(joined)}
+    model = MaxMatchingMILClassifier(random_state=0)
+    model.fit(rows, [both[n] for n in np.unique(joined)], groups=joined)
+    assert (model.predict(rows, groups=joined, background="none") == truth).mean() > 0.9
+    assert "alike in bags of all labels" in " ".join(model.decisions_.reasons)
+
+
 def test_who_knows_the_frequencies_alone_is_judged_by_them(shared):
     model, _ = shared
     # Once for the bag, once for its instances.
@@ -91,10 +102,13 @@ def draw_log_odds(seed, n_columns):
     return generator.normal(size=(len(bag), n_columns)), labels, bag
 
 
-def test_scale_and_shift_agree_with_a_plain_loop():
+@pytest.mark.parametrize("n_second", [0, 2])
+def test_scale_and_shift_agree_with_a_plain_loop(n_second):
     log_odds, labels, bag = draw_log_odds(0, N_CLASSES + 1)
+    labels = np.array(labels, dtype=bool)
+    labels[:n_second] |= np.roll(labels[:n_second], 1, axis=1)
     part = bag < 5
-    counts = [0.5 + sum(labels[b].argmax() == y for b in bag[part]) for y in range(N_CLASSES)]
+    counts = [0.5 + sum(labels[b, y] for b in bag[part]) for y in range(N_CLASSES)]
     prior = [count / sum(counts) for count in counts]
     best, most = None, -math.inf
     for scale in SCALES:
@@ -103,8 +117,9 @@ def test_scale_and_shift_agree_with_a_plain_loop():
             for row, b in zip(log_odds, bag, strict=True):
                 weights = [math.exp(scale * value) for value in row]
                 weights[-1] *= math.exp(shift)
-                own = labels[b].argmax()
-                told.append(math.log((weights[own] + weights[-1] * prior[own]) / sum(weights)))
+                own = [y for y in range(N_CLASSES) if labels[b, y]]
+                mine = sum(weights[y] + weights[-1] * prior[y] for y in own)
+                told.append(math.log(mine / sum(weights)))
             mean = float(np.mean([value for value, is_in in zip(told, part, strict=True) if is_in]))
             if mean > most:
                 best, most = (scale, shift, told), mean
