@@ -257,7 +257,7 @@ def test_no_attempt_at_all_is_refused():
 
 def test_the_command_prints_where_the_file_lies(server, tmp_path, monkeypatch):
     entry = entry_at(server, "cut")
-    monkeypatch.setattr(_registry, "_entries", lambda: (entry,))
+    monkeypatch.setattr(_registry, "list_datasets", lambda: (entry,))
     result = CliRunner().invoke(data_app, ["fetch", "video", "--data-dir", str(tmp_path)])
     assert result.exit_code == 0, result.exception
     assert result.stdout.splitlines() == [str(tmp_path / "rs" / "log.txt")]

@@ -86,7 +86,7 @@ def test_every_command_knows_bags_without_a_label(command, tmp_path, name, empty
 
 def test_methods_are_compared_on_bags_without_a_label(command, tmp_path):
     write(several(None, None), tmp_path / "teile.csv")
-    roles = ["--methods", "max-matching,mi-net", "--splits", "1", "--budget", "20s", "--json"]
+    roles = ["--methods", "max-matching,mi-net", "--splits", "1", "--budget", "10m", "--json"]
     compared = json.loads(command("compare", "teile.csv", *ROLES, *roles).out)
     assert all(each.get("failed") is None for each in compared["methods"])
 
