@@ -82,17 +82,13 @@ def audit(
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """
     from groupnoise.audit.clean import FORMS
-    from groupnoise.audit.find import find_group_issues
-    from groupnoise.audit.page import write_audit_page
     from groupnoise.core.checks import check_choice, check_count
     from groupnoise.io.answer_files import TABLE_FORMATS
     from groupnoise.io.files import (
         check_not_own_input,
         check_writable_file,
         check_writable_folder,
-        filling_folder,
     )
-    from groupnoise.reproduce.provenance import spell_command
 
     check_choice("--tables", table_format, TABLE_FORMATS)
     if folds is not None:
@@ -111,61 +107,65 @@ def audit(
     if clean is not None:
         check_not_own_input(clean, data)
         (check_writable_file if clean.suffix in FORMS else check_writable_folder)(clean)
-    n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
     if model is not None:
         estimator, found, _ = find_model_and_data(model, data, options)
     else:
         found = find_data(data, options)
         estimator = _template(found, param or [], seed)
-    dataset = found.dataset
     if (drop_users or drop_clicks) and (clean is None or found.setting.name != "rs"):
-        option = "--drop-users" if drop_users else "--drop-clicks"
-        raise ParameterError(f"{option} is for the cleaned copy (--clean) of a click log.")
+        flag = "--drop-users" if drop_users else "--drop-clicks"
+        raise ParameterError(f"{flag} is for the cleaned copy (--clean) of a click log.")
     attachments = _attachments(found, images or [], text, items)
+    n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
+    issues = _judged(estimator, found, n_folds, seed, quiet)
+    how = f"The model in {model} judged; what it was trained on it may have memorised."
+    if n_folds is not None:
+        how = f"Each was judged by a model trained on the other {n_folds - 1} of {n_folds} folds."
+    is_again = (output / "report.html").exists()
+    _write_report(output, found, issues, table_format, attachments, how)
+    cleaned = None
+    if clean is not None:
+        cleaned = _write_clean(clean, found, issues, overwrite, (drop_users, drop_clicks))
+    _show(issues, how, output, is_again)
+    if cleaned is not None:
+        _show_cleaned(clean, cleaned, issues, (drop_users, drop_clicks))
+
+
+def _judged(estimator: Any, found: Found, n_folds: int | None, seed: int, quiet: bool) -> Any:
+    """Return what looks wrong by models of other folds, or by the one given; pass on warnings."""
+    from groupnoise.audit.find import find_group_issues
+
     with (
         counted_bars(("fitting", "judging"), quiet) as show,
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
         issues = find_group_issues(
-            estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
+            estimator, found.dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
     pass_on(caught, issues.warnings)
-    how = f"The model in {model} judged; what it was trained on it may have memorised."
-    if n_folds is not None:
-        how = f"Each was judged by a model trained on the other {n_folds - 1} of {n_folds} folds."
-    is_again = (output / "report.html").exists()
+    return issues
+
+
+def _write_report(
+    output: Path,
+    found: Found,
+    issues: GroupIssues,
+    table_format: str,
+    attachments: Attachments | None,
+    how: str,
+) -> None:
+    """Write tables and the page."""
+    from groupnoise.audit.page import write_audit_page
+    from groupnoise.io.files import filling_folder
+    from groupnoise.reproduce.provenance import spell_command
+
     with filling_folder(output) as staged:
         _write_tables(staged, issues, table_format)
         write_audit_page(
-            staged / "report.html",
-            issues,
-            dataset,
-            attachments=attachments,
-            how=how,
+            staged / "report.html", issues, found.dataset, attachments=attachments, how=how,
             command=spell_command(sys.argv[1:]),
-        )
-    cleaned = None
-    if clean is not None:
-        cleaned = _write_clean(clean, found, issues, overwrite, (drop_users, drop_clicks))
-    _show(issues, how, output, is_again)
-    if cleaned is None:
-        return
-    lacks, is_much = cleaned
-    typer.echo(f"the cleaned copy is in {clean}; it lacks {lacks}")
-    n_users = len(issues.users["source"]) if issues.users and not drop_users else 0
-    if n_users:
-        alike = "looks like a bot" if n_users == 1 else "look like bots"
-        kept = f"it keeps the clicks of {counted(n_users, 'users')} that {alike}"
-        typer.echo(f"{kept}; --drop-users drops them alone, with --drop-clicks stray clicks too")
-    n_stray = issues.summary()["stray_click"] if drop_users and not drop_clicks else 0
-    if n_stray:
-        typer.echo(f"it keeps {counted(n_stray, 'stray clicks')}; --drop-clicks drops them too")
-    if is_much:
-        say_aside(
-            "warning: that is a lot; look at report.html before you train on the copy, or compare "
-            "both with `groupnoise evaluate` on data that was not cleaned."
-        )
+        )  # fmt: skip
 
 
 def _template(found: Found, param: list[str], seed: int) -> Any:
@@ -263,6 +263,27 @@ def _show(issues: GroupIssues, how: str, output: Path, is_again: bool) -> None:
         typer.echo(f"{'':>11}{user}: {why}")
     instead = "; they replace those of an earlier audit" if is_again else ""
     typer.echo(f"tables and report.html are in {output}{instead}")
+
+
+def _show_cleaned(
+    clean: Path | None, cleaned: tuple[str, bool], issues: GroupIssues, drops: tuple[bool, bool]
+) -> None:
+    """Say what the cleaned copy lacks, and what it keeps; parameters as in `_write_clean`."""
+    (lacks, is_much), (drop_users, drop_clicks) = cleaned, drops
+    typer.echo(f"the cleaned copy is in {clean}; it lacks {lacks}")
+    n_users = len(issues.users["source"]) if issues.users and not drop_users else 0
+    if n_users:
+        alike = "looks like a bot" if n_users == 1 else "look like bots"
+        kept = f"it keeps the clicks of {counted(n_users, 'users')} that {alike}"
+        typer.echo(f"{kept}; --drop-users drops them alone, with --drop-clicks stray clicks too")
+    n_stray = issues.summary()["stray_click"] if drop_users and not drop_clicks else 0
+    if n_stray:
+        typer.echo(f"it keeps {counted(n_stray, 'stray clicks')}; --drop-clicks drops them too")
+    if is_much:
+        say_aside(
+            "warning: that is a lot; look at report.html before you train on the copy, or compare "
+            "both with `groupnoise evaluate` on data that was not cleaned."
+        )
 
 
 def _suspicious(issues: GroupIssues) -> list[tuple[Any, str]]:

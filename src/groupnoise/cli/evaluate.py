@@ -80,9 +80,11 @@ def evaluate(
     """
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns
+    from groupnoise.io.files import write_text
     from groupnoise.io.model_files import weights_of
     from groupnoise.io.setting import as_record
     from groupnoise.io.training_record import read_training_record
+    from groupnoise.pages import evaluation_page
 
     if on is not None:
         check_choice("--on", on, PARTS)
@@ -97,8 +99,9 @@ def evaluate(
     if protocol is None and learned is not None and part == "held-out":
         protocol = learned.protocol or None
     options_given = _evaluation_options(found, protocol, at, against, per_user)
-    if protocol is not None:
-        part = _check_protocol(learned, options_given["protocol"], on, model)
+    asked = options_given.get("protocol")
+    if asked is not None:
+        part = _check_protocol(learned, asked, on, model)
     elif part == "held-out":
         check_held_out(learned, model, data)
     rows = learned.rows if learned is not None and part == "held-out" else None
@@ -110,12 +113,11 @@ def evaluate(
     ahead: dict[str, Interval] = {}
     if against is not None:
         ahead = _ahead(result, against, found, learned, rows, seed, options_given)
-    asked = options_given.get("protocol")
     trained_on: int | None = 0
+    other_trained_on: int | None = 0
     if part != "held-out":
         trained_on = _n_trained_on(record, found, result, fingerprint, asked)
-    _warn_of_learned(model, trained_on, found, result)
-    other_trained_on: int | None = 0
+        _warn_of_learned(model, trained_on, found, result)
     if against is not None and rows is None:
         theirs = read_training_record(against)
         other_trained_on = _n_trained_on(theirs, found, result, fingerprint, asked)
@@ -124,37 +126,36 @@ def evaluate(
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     if getattr(fitted, "calibration_groups_", None):
         _warn_of_calibrated(model, found, result, rows)
-    told = f", {options_given['protocol']}" if protocol is not None else ""
-    about_groups = _about_groups(found, result, part, trained_on, record) + told
+    about_groups = _about_groups(found, result, part, trained_on, record)
+    about_groups += f", {asked}" if asked is not None else ""
     if page is not None:
-        from groupnoise.io.files import write_text
-        from groupnoise.pages import evaluation_page
-
         title = f"{model.name} on {found.dataset.name}"
         write_text(page, evaluation_page(result, title=title, about=about_groups))
-    if not as_json:
-        typer.echo(about_groups)
-        for note in result.notes:
-            typer.echo(note)
-        if options_given.get("shares") == {}:
-            typer.echo(OF_SCORED)
-        _show(result)
-        _show_ahead(ahead, against)
-        for name, path in (("rows", per_user), ("page", page)):
-            if path is not None:
-                typer.echo(f"{name}: {path}")
+    if as_json:
+        about: dict[str, Any] = {
+            "model": str(model),
+            "weights": weights_of(model),
+            "data": found.dataset.name,
+        }
+        about |= {"on": part} | ({} if asked is None else {"protocol": asked})
+        if ahead:
+            about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
+            about["other_trained_on"] = other_trained_on
+        if warnings:
+            about["warnings"] = list(warnings)
+        answer = {**about, "trained_on": trained_on, **as_record(result)}
+        typer.echo(json.dumps(answer, indent=2))
         return
-    about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
-    about |= {"data": found.dataset.name, "on": part}
-    if protocol is not None:
-        about["protocol"] = options_given["protocol"]
-    if ahead:
-        about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
-        about["other_trained_on"] = other_trained_on
-    if warnings:
-        about["warnings"] = list(warnings)
-    answer = {**about, "trained_on": trained_on, **as_record(result)}
-    typer.echo(json.dumps(answer, indent=2))
+    typer.echo(about_groups)
+    for note in result.notes:
+        typer.echo(note)
+    if options_given.get("shares") == {}:
+        typer.echo(OF_SCORED)
+    _show(result)
+    _show_ahead(ahead, against)
+    for name, path in (("rows", per_user), ("page", page)):
+        if path is not None:
+            typer.echo(f"{name}: {path}")
 
 
 def _evaluation_options(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -82,6 +82,7 @@ def export(
 
     Into a registry it adds a version and deletes none; `groupnoise versions promote` serves it.
     """
+    from groupnoise.clicks.item_table import read_items
     from groupnoise.io.files import (
         ARTIFACT,
         check_not_own_input,
@@ -116,22 +117,11 @@ def export(
         training["evaluation"] = _read_evaluation(evaluation, model)
     titles, categories = None, None
     if items is not None:
-        from groupnoise.clicks.item_table import read_items
-
         titles, categories = read_items(
-            items,
-            fitted.items_,
-            item=item,
-            in_log=item_column_of(model),
-            title=title,
-            category=category,
-            attributes=attribute or (),
-            format=format,
-            separator=separator,
-            header=header,
-            **options.form,
-            report=say_aside,
-        )
+            items, fitted.items_, item=item, in_log=item_column_of(model), title=title,
+            category=category, attributes=attribute or (), format=format, separator=separator,
+            header=header, **options.form, report=say_aside,
+        )  # fmt: skip
         told = {"title": title, "category": category}
         training["item_columns"] = {part: name for part, name in told.items() if name is not None}
     write = partial(
@@ -142,12 +132,7 @@ def export(
         n_neighbours=neighbours,
     )
     if to is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the output: what holds all vectors may be too large for where the system keeps
-        # temporary files.
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".artifact-") as place:
-            write(place)
-            _write_elsewhere(Path(place), output, to, scope)
+        _write_by_way_of_artifact(write, output, to, scope)
         return
     lost = _about_lost_items(output, fitted)
     with _destination(output, registry) as folder:
@@ -167,6 +152,18 @@ def export(
     )
     if lost is not None:
         say_aside(lost)
+
+
+def _write_by_way_of_artifact(
+    write: Callable[[str], Any], output: Path, to: str, scope: str | None
+) -> None:
+    """Write for another engine from an artifact that is then removed."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the output: what holds all vectors may be too large for where the system keeps
+    # temporary files.
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".artifact-") as place:
+        write(place)
+        _write_elsewhere(Path(place), output, to, scope)
 
 
 def _about_output(model: Path, place: str | None, registry: bool) -> str:
@@ -251,7 +248,6 @@ def _load(folder: Path) -> Any:
 
 
 def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any) -> list[list[Any]]:
-
     read = read_histories_for(model, source, options)
     items = fitted.catalogue_.as_read(read.item_ids)[read.items]
     return [

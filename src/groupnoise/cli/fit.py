@@ -110,31 +110,24 @@ def fit(
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
     from groupnoise.core.checks import check_fraction
-    from groupnoise.io.files import (
-        MODEL,
-        check_not_own_input,
-        check_replaceable,
-        check_writable_folder,
-    )
 
+    is_new, is_auto, is_shared = from_model is None, method == AUTO_METHOD, workers > 1
     if validation is None:
-        validation = 0.1 if from_model is None else 0.0
+        validation = 0.1 if is_new else 0.0
     check_fraction("--validation", validation)
     check_fraction("--decay", decay)
-    check_not_own_input(output, data)
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
-    if from_model is None and method != AUTO_METHOD:
+    if is_new and not is_auto:
         check_names(method, pairs, options.setting)  # before torch is loaded
-    is_auto, is_shared = method == AUTO_METHOD, workers > 1
     is_otherwise = param or paper or protocol or budget or checkpoint or out_of_core or is_shared
     check_conflicts(
         {
             "--from goes on as the model was fitted, in one process; leave out --param, --paper, "
             "--protocol, --budget, --checkpoint, --out-of-core and --workers.": (
-                from_model is not None and is_otherwise
+                not is_new and is_otherwise
             ),
             "--old, --decay and --forget-items go with --from, a fitted model.": (
-                from_model is None and (old or forget_items or decay != 1.0)
+                is_new and (old or forget_items or decay != 1.0)
             ),
             f"--out-of-core goes with max-matching; {method} trains in memory.": (
                 out_of_core and method != "max-matching"
@@ -149,6 +142,36 @@ def fit(
             "give --param, --paper or --workers.": is_auto and (param or paper or is_shared),
         }
     )
+    is_replaced = _check_model_folder(output, data)
+    if from_model is not None:
+        go_on(
+            data, output, options, model=from_model, old=old, items=items, decay=decay,
+            forget_items=forget_items, validation=validation, seed=seed,
+        )  # fmt: skip
+        return
+    start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
+    checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume, quiet)
+    asked = _Asked(
+        data, options, method, pairs, paper, validation, learn_truth, protocol, budget, items,
+        seed, quiet, out_of_core,
+    )  # fmt: skip
+    with explaining_lack_of_memory(data, out_of_core):
+        task = _prepared(asked)
+        record = _train(task, output, checkpoints)
+    if record is not None:
+        _say_saved(task, record, f"{output}{', in place of the model there' * is_replaced}")
+
+
+def _check_model_folder(output: Path, data: str) -> bool:
+    """Refuse a folder that no model can be written to; return whether one is replaced there."""
+    from groupnoise.io.files import (
+        MODEL,
+        check_not_own_input,
+        check_replaceable,
+        check_writable_folder,
+    )
+
+    check_not_own_input(output, data)
     is_replaced = check_replaceable(output, MODEL)
     if is_replaced and is_first():
         say_aside(
@@ -157,59 +180,33 @@ def fit(
         )
     if not is_worker():  # workers would remove each other's trial files
         check_writable_folder(output)
-    if from_model is not None:
-        go_on(
-            data,
-            output,
-            options,
-            model=from_model,
-            old=old,
-            items=items,
-            decay=decay,
-            forget_items=forget_items,
-            validation=validation,
-            seed=seed,
-        )
-        return
-    start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
-    checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume, quiet)
-    is_export = learn_truth is not None and Path(learn_truth).is_file()
-    if learn_truth is not None and not is_export:
-        options = _with_truth(options, learn_truth)
-    with explaining_lack_of_memory(data, out_of_core):
-        task = _prepared(
-            data,
-            options,
-            method,
-            [] if is_auto else pairs,
-            paper=paper,
-            protocol=protocol,
-            validation=validation,
-            budget=budget,
-            out_of_core=out_of_core,
-            seed=seed,
-            quiet=quiet,
-        )
-        if learn_truth is not None and is_export:
-            task = _with_export(task, learn_truth)
-        record = _train(task, output, items, learn_truth, checkpoints, quiet)
-    if record is None:
-        return
-    show_decisions(task.estimator, quiet)
-    for sentence in task.found.setting.advice(task.estimator):
-        typer.echo(sentence, err=True)
-    if items is not None:
-        typer.echo(told_of_items(items, task.estimator))
-    place = f"{output}, in place of the model there" if is_replaced else f"{output}"
-    use = " by `groupnoise evaluate`" if record.protocol else ", for `groupnoise evaluate`"
-    after = f"{_held_out_words(record, task.found)}{use if record.held_out else ''}"
-    typer.echo(f"{task.method} on {task.found.dataset.name}: saved to {place} ({after})")
+    return is_replaced
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What `fit` was asked for, by the names of its parameters; `pairs`: name=value."""
+
+    data: str
+    options: DataOptions
+    method: str
+    pairs: list[str]
+    paper: bool
+    validation: float
+    learn_truth: str | None
+    protocol: str | None
+    budget: str | None
+    items: Path | None
+    seed: int
+    quiet: bool
+    out_of_core: Path | None
 
 
 @dataclass(frozen=True)
 class _Task:
     """What is trained on what."""
 
+    asked: _Asked
     method: str
     estimator: Any
     found: Found
@@ -218,73 +215,69 @@ class _Task:
     protocol: str | None
 
 
-def _prepared(
-    data: str,
-    options: DataOptions,
-    method: str,
-    pairs: list[str],
-    *,
-    paper: bool,
-    protocol: str | None,
-    validation: float,
-    budget: str | None,
-    out_of_core: Path | None,
-    seed: int,
-    quiet: bool,
-) -> _Task:
-    """Read the data, hold out groups, and make the estimator that `method` and `pairs` name."""
+def _prepared(asked: _Asked) -> _Task:
+    """Read the data, hold out groups, and make the estimator that was asked for."""
+    method, learn_truth, folder = asked.method, asked.learn_truth, asked.out_of_core
+    pairs = [] if method == AUTO_METHOD else asked.pairs
+    from_review = learn_truth is not None and Path(learn_truth).is_file()
+    options = asked.options
+    if learn_truth is not None and not from_review:
+        options = _with_truth(options, learn_truth)
 
     def fits_setting(setting: str) -> None:
         if method != AUTO_METHOD:
             check_names(method, pairs, setting)
 
-    if out_of_core is not None:
-        options = with_guessed_setting(data, options)
-    if out_of_core is not None and not holds_bags(data, options):
-        found = open_log(data, options, out_of_core, quiet)
-        estimator = make_estimator(method, pairs, paper, seed, found)
-        held_out = found.setting.hold_out(found.dataset, validation, seed)
-        training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
-        return _Task(method, estimator, found, training, held_out, protocol)
-    if out_of_core is not None:
-        found = open_bags(data, options, out_of_core)
+    if folder is None:
+        found = find_data(asked.data, options, check=fits_setting)
     else:
-        found = find_data(data, options, check=fits_setting)
-    held_out, training, protocol = _held_out(found, protocol, validation, seed)
+        options = with_guessed_setting(asked.data, options)
+        if not holds_bags(asked.data, options):
+            return _log_on_disk(asked, options, folder)
+        found = open_bags(asked.data, options, folder)
+    held_out, training, protocol = _held_out(found, asked.protocol, asked.validation, asked.seed)
     if method == AUTO_METHOD:
-        method, estimator = chosen_method(found, training, budget, seed, quiet)
+        method, estimator = chosen_method(found, training, asked.budget, asked.seed, asked.quiet)
     else:
-        estimator = make_estimator(method, pairs, paper, seed, found)
-    return _Task(method, estimator, found, training, held_out, protocol)
+        estimator = make_estimator(method, pairs, asked.paper, asked.seed, found)
+    if learn_truth is not None and from_review:
+        training = _with_export(found, training, learn_truth)
+    return _Task(asked, method, estimator, found, training, held_out, protocol)
 
 
-def _train(
-    task: _Task,
-    output: Path,
-    items: Path | None,
-    learn_truth: str | None,
-    checkpoints: Checkpoints | None,
-    quiet: bool,
-) -> TrainingRecord | None:
+def _log_on_disk(asked: _Asked, options: DataOptions, folder: Path) -> _Task:
+    """Cut a log into windows that stay in a folder."""
+    found = open_log(asked.data, options, folder, asked.quiet)
+    estimator = make_estimator(asked.method, asked.pairs, asked.paper, asked.seed, found)
+    held_out = found.setting.hold_out(found.dataset, asked.validation, asked.seed)
+    training = cut_on_disk(found.dataset, estimator, folder, held_out, asked.quiet)
+    return _Task(asked, asked.method, estimator, found, training, held_out, asked.protocol)
+
+
+def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> TrainingRecord | None:
     """Train, save the model and return what it remembers; None in workers, who save nothing."""
     from groupnoise.io.training_record import TrainingRecord, training_entry, write_training_record
     from groupnoise.training.saver import training_alone  # loads torch
 
-    estimator, found, setting = task.estimator, task.found, task.found.setting
+    asked, estimator, found = task.asked, task.estimator, task.found
+    setting = found.setting
     # Held until the checkpoints are gone, or another training would find them finished.
     with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
         sentence = settle_batch(estimator, team.count, found.dataset)
         if sentence is not None and team.rank == 0:
             say_aside(sentence)
-        with training_progress(quiet or team.rank > 0) as show, without_known_warnings(estimator):
+        with (
+            training_progress(asked.quiet or team.rank > 0) as show,
+            without_known_warnings(estimator),
+        ):
             setting.fit(
                 estimator,
                 task.training,
                 on_epoch=show,
-                item_features=_readable_items(items, estimator, task.method, found),
+                item_features=_readable_items(asked.items, estimator, task.method, found),
                 checkpoint=checkpoints,
                 workers=team if team.count > 1 else None,
-                truth=_known_labels(setting, task.training, learn_truth),
+                truth=_known_labels(setting, task.training, asked.learn_truth),
             )
         if team.rank > 0:
             return None
@@ -302,6 +295,18 @@ def _train(
     return record
 
 
+def _say_saved(task: _Task, record: TrainingRecord, place: str) -> None:
+    """Say what was decided and learned, and what was held out of it."""
+    show_decisions(task.estimator, task.asked.quiet)
+    for sentence in task.found.setting.advice(task.estimator):
+        typer.echo(sentence, err=True)
+    if task.asked.items is not None:
+        typer.echo(told_of_items(task.asked.items, task.estimator))
+    use = " by `groupnoise evaluate`" if record.protocol else ", for `groupnoise evaluate`"
+    after = f"{_held_out_words(record, task.found)}{use if record.held_out else ''}"
+    typer.echo(f"{task.method} on {task.found.dataset.name}: saved to {place} ({after})")
+
+
 def _with_truth(options: DataOptions, column: str) -> DataOptions:
     """Return the options of data whose column of right labels is learned from."""
     if options.columns.get("truth", column) != column:
@@ -312,23 +317,23 @@ def _with_truth(options: DataOptions, column: str) -> DataOptions:
     return replace(options, columns={**options.columns, "truth": column})
 
 
-def _with_export(task: _Task, path: str) -> _Task:
-    """Return the task with what people answered at the desk about its training bags."""
+def _with_export(found: Found, training: Any, path: str) -> Any:
+    """Return training bags with what people answered about them at the desk."""
     from groupnoise.bags.label_words import with_answers
 
-    if task.found.setting.name != "mil":
+    if found.setting.name != "mil":
         raise ParameterError(
             "--learn-truth takes a file that `review` exported about bags; of "
-            f"{task.found.setting.units}, fit the export itself, with --learn-truth answer."
+            f"{found.setting.units}, fit the export itself, with --learn-truth answer."
         )
-    taught = with_answers(task.training, path)
-    n_silent = len(task.training.bags) - len(taught.bags)
+    taught = with_answers(training, path)
+    n_silent = len(training.bags) - len(taught.bags)
     if n_silent and is_first():
         say_aside(
             f"left out {counted(n_silent, 'bags')} of which no object carries the label, by "
             "the answers"
         )
-    return replace(task, training=taught)
+    return taught
 
 
 def _known_labels(setting: Any, training: Any, column: str | None) -> list[str | None] | None:
