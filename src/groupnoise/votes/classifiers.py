@@ -14,7 +14,7 @@ from groupnoise import __version__
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.files import atomic_path, check_writable_folder
 from groupnoise.votes.ballots import Votes
-from groupnoise.votes.dawid_skene import MIN_PROBABILITY, softmax
+from groupnoise.votes.dawid_skene import MIN_PROBABILITY, log_vote_likelihood, softmax
 from groupnoise.votes.features import has_unit_rows
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
@@ -245,3 +245,29 @@ def held_out_temperature(votes: Votes, likelihoods: FloatArray, log_prior: Float
         for t in choices
     ]
     return float(choices[int(np.argmax(scores))])
+
+
+def single_vote_temperature(
+    votes: Votes, confusion: FloatArray, predicted: FloatArray, belief: FloatArray
+) -> float:
+    """Return the temperature at which rows with one vote are as sure as the votes bear out.
+
+    A classifier and neighbours say partly the same, so their product is too sure of itself, and on
+    a row with one vote nothing else is there. Tempered until the votes are likeliest it is not, but
+    then a single vote wins over features that know better; so answers stay, and only how often
+    they are expected to be right is taken over.
+
+    `confusion` (n_annotators, n_classes, n_classes): of each annotator.
+    `predicted` (n_rows, n_classes): p(label | features), neighbours heeded. `belief` (n_rows,
+    n_classes): p(label | votes, features) as it follows from these.
+    """
+    is_voted, is_single = votes.counts > 0, votes.counts == 1
+    likelihood = log_vote_likelihood(votes, confusion)
+    frequency = belief[is_voted].mean(axis=0)
+    calm, _ = calibrate_by_votes(predicted, likelihood, frequency, is_voted)
+    calm = softmax(np.log(np.maximum(calm[is_single], MIN_PROBABILITY)) + likelihood[is_single])
+    sharp = belief[is_single]
+    expected = float(np.take_along_axis(calm, sharp.argmax(axis=1)[:, None], axis=1).mean())
+    logs = np.log(np.maximum(sharp, MIN_PROBABILITY))
+    sure = [float(softmax(logs / t).max(axis=1).mean()) for t in TEMPERATURES]
+    return float(np.exp(np.interp(-expected, -np.asarray(sure), np.log(TEMPERATURES))))

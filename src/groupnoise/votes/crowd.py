@@ -5,7 +5,7 @@ Every probability of the classifier about a row comes from a model that did not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -18,13 +18,13 @@ from groupnoise.votes.averaged import averaged_over_annotators
 from groupnoise.votes.ballots import Votes, is_checked
 from groupnoise.votes.classifiers import (
     MAX_KERNEL_ROWS,
-    TEMPERATURES,
     Fit,
     KeptAnswers,
     calibrate_by_votes,
     held_out_temperature,
     likeliest,
     out_of_fold,
+    single_vote_temperature,
     trainings,
 )
 from groupnoise.votes.dawid_skene import (
@@ -32,6 +32,7 @@ from groupnoise.votes.dawid_skene import (
     SHARED_ACCURACY,
     DawidSkene,
     coins,
+    log_vote_likelihood,
     softmax,
     vote_likelihoods,
     vote_posterior,
@@ -119,66 +120,31 @@ def believe(
         votes = heed_confidences(votes, truth)
     model = None if is_candidates else _learned(votes, None, truth, seed)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
+    is_taught = votes.counts > 0 if truth is None else (votes.counts > 0) | (truth >= 0)
     predicted: FloatArray | None = None
     nearest: IntArray | None = None
     apart: FloatArray | None = None
-    is_taught = votes.counts > 0
-    if truth is not None:
-        is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         n_asked = N_NEIGHBOURS if is_candidates else 2 * N_NEIGHBOURS  # two halves judge votes
         nearest = nearest_voted(features, is_taught, n_asked)
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
-        checks = model is not None and n_rounds > 1 and votes.n_rows <= MAX_KERNEL_ROWS
-        total = (n_rounds * n_folds) * len(fits) + checks * n_trainings(n_folds, len(fits))
-        done, by_votes, alone = count(1), belief, model
+        n_apart = 0
+        if model is not None and n_rounds > 1 and votes.n_rows <= MAX_KERNEL_ROWS:
+            n_apart = n_trainings(n_folds, len(fits))
+        done, total = count(1), n_rounds * n_folds * len(fits) + n_apart
 
         def tell() -> None:
             if on_progress is not None:
                 on_progress({"stage": "training", "done": next(done), "total": total})
 
-        foretold: list[FloatArray] = []
-        for round_number in range(n_rounds):
-            named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
-            own_seed = seed + round_number
-            raw = [
-                out_of_fold(
-                    named, features, belief, n_folds, each, own_seed, kept=kept, on_fold=tell
-                )
-                for each in fits
-            ]
-            likelihood = _likelihood_with_truth(votes, model, truth)
-            neighbours = nearest[:, :N_NEIGHBOURS]
-            predicted = _foretold(raw, likelihood, belief, neighbours, is_taught, is_candidates)
-            if model is not None:
-                model = _learned(votes, predicted, truth, seed)
-                belief = model.probabilities_
-            else:
-                foretold.append(predicted)
-                if len(foretold) == n_rounds:
-                    # Later rounds know more, and err more towards what they believe: all answer.
-                    predicted = np.mean(foretold, axis=0)
-                belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
-        if alone is not None and checks and n_trainings(n_folds, len(fits)):
-
-            def judge(prior: FloatArray) -> tuple[FloatArray, FloatArray]:
-                judged = _learned(votes, prior, truth, seed)
-                return _likelihood_with_truth(votes, judged, truth), judged.probabilities_
-
-            apart = foretold_apart(
-                votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0),
-                features,
-                by_votes,
-                _likelihood_with_truth(votes, alone, truth),
-                nearest[:, :N_NEIGHBOURS],
-                is_taught,
-                judge,
-                fits,
-                n_folds=n_folds,
-                seed=seed,
-                kept=kept,
-                on_training=tell,
-            )
+        rounds = _Rounds(
+            votes, truth, is_taught, features, nearest[:, :N_NEIGHBOURS], fits, n_folds, seed,
+            kept, tell,
+        )  # fmt: skip
+        if model is not None and n_apart:
+            apart = rounds.apart(model, belief)
+        model, belief, predicted = rounds.in_turn(n_rounds, model, belief)
+    shown = None if nearest is None else nearest[:, :N_NEIGHBOURS]
     if model is None:
         unanswered = votes.shares()
         if predicted is not None:
@@ -186,16 +152,82 @@ def believe(
             unanswered = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + said)
             named = with_truth(votes.totals(), truth)[is_taught] > 0
             belief[is_taught] = doubted(belief[is_taught], predicted[is_taught], named)
-        answered, temperature = belief, 1.0
-    else:
-        unanswered, temperature = _cooled(votes, model, predicted, nearest, truth, n_folds, seed)
-        if apart is not None:
-            other = _learned(votes, apart, truth, seed)
-            also, _ = _cooled(votes, other, apart, nearest, truth, n_folds, seed)
-            unanswered = (unanswered + also) / 2.0
-        answered = with_truth(unanswered, truth)
-    shown = None if nearest is None else nearest[:, :N_NEIGHBOURS]
+        return Belief(belief, unanswered, predicted, model, 1.0, shown)
+    unanswered, temperature = _cooled(votes, model, predicted, nearest, truth, n_folds, seed)
+    if apart is not None:
+        other = _learned(votes, apart, truth, seed)
+        also, _ = _cooled(votes, other, apart, nearest, truth, n_folds, seed)
+        unanswered = (unanswered + also) / 2.0
+    answered = with_truth(unanswered, truth)
     return Belief(answered, unanswered, predicted, model, temperature, shown)
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """Rounds in which classifiers and annotators, or candidates, learn from each other.
+
+    `is_taught`: rows with votes or a true label. `neighbours`: similar rows. `tell`: called after
+    each training. The rest by the names of the parameters of `believe`.
+    """
+
+    votes: Votes
+    truth: IntArray | None
+    is_taught: BoolArray
+    features: FloatArray
+    neighbours: IntArray
+    fits: Sequence[Fit]
+    n_folds: int
+    seed: int
+    kept: KeptAnswers | None
+    tell: Callable[[], None]
+
+    def named(self) -> BoolArray:
+        """Return the labels that somebody named, and true ones, shape (n_rows, n_classes)."""
+        known = with_truth(np.zeros((self.votes.n_rows, self.votes.n_classes)), self.truth)
+        return np.asarray(self.votes.candidates() | (known > 0))
+
+    def in_turn(
+        self, n_rounds: int, model: DawidSkene | None, belief: FloatArray
+    ) -> tuple[DawidSkene | None, FloatArray, FloatArray]:
+        """Return the annotators, what is believed, and P(label | features), after some rounds.
+
+        `model`, `belief`: what votes alone say.
+        """
+        named, foretold = self.named(), list[FloatArray]()
+        for number in range(n_rounds):
+            parts = named, self.features, belief, self.n_folds
+            raw = [
+                out_of_fold(*parts, fit, self.seed + number, kept=self.kept, on_fold=self.tell)
+                for fit in self.fits
+            ]
+            likelihood = _likelihood_with_truth(self.votes, model, self.truth)
+            predicted = _foretold(
+                raw, likelihood, belief, self.neighbours, self.is_taught, model is None
+            )
+            if model is not None:
+                model = _learned(self.votes, predicted, self.truth, self.seed)
+                belief = model.probabilities_
+                continue
+            foretold.append(predicted)
+            if len(foretold) == n_rounds:
+                # Later rounds know more, and err more towards what they believe: all answer.
+                predicted = np.mean(foretold, axis=0)
+            belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
+        return model, belief, predicted
+
+    def apart(self, model: DawidSkene, belief: FloatArray) -> FloatArray:
+        """Return P(label | features) of rounds in which no vote comes back to its own row."""
+
+        def judge(prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+            judged = _learned(self.votes, prior, self.truth, self.seed)
+            likelihood = _likelihood_with_truth(self.votes, judged, self.truth)
+            return likelihood, judged.probabilities_
+
+        likelihood = _likelihood_with_truth(self.votes, model, self.truth)
+        return foretold_apart(
+            self.named(), self.features, belief, likelihood, self.neighbours, self.is_taught, judge,
+            self.fits, n_folds=self.n_folds, seed=self.seed, kept=self.kept, on_training=self.tell,
+        )  # fmt: skip
 
 
 def _learned(
@@ -345,40 +377,3 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
             break
         calm = softmax(logs / temperature)
     return belief_with_errors(calm, predicted, named, errors)
-
-
-def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArray:
-    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes)."""
-    if confusion is None:
-        shares = votes.shares()
-        shares[votes.counts == 0] = 1.0
-        return np.log(np.maximum(shares, MIN_PROBABILITY**2))
-    total = np.zeros((votes.n_rows, votes.n_classes))
-    np.add.at(total, votes.rows, np.log(vote_likelihoods(votes, confusion)))
-    return total
-
-
-def single_vote_temperature(
-    votes: Votes, confusion: FloatArray, predicted: FloatArray, belief: FloatArray
-) -> float:
-    """Return the temperature at which rows with one vote are as sure as the votes bear out.
-
-    A classifier and neighbours say partly the same, so their product is too sure of itself, and on
-    a row with one vote nothing else is there. Tempered until the votes are likeliest it is not, but
-    then a single vote wins over features that know better; so answers stay, and only how often
-    they are expected to be right is taken over.
-
-    `confusion` (n_annotators, n_classes, n_classes): of each annotator.
-    `predicted` (n_rows, n_classes): p(label | features), neighbours heeded. `belief` (n_rows,
-    n_classes): p(label | votes, features) as it follows from these.
-    """
-    is_voted, is_single = votes.counts > 0, votes.counts == 1
-    likelihood = log_vote_likelihood(votes, confusion)
-    frequency = belief[is_voted].mean(axis=0)
-    calm, _ = calibrate_by_votes(predicted, likelihood, frequency, is_voted)
-    calm = softmax(np.log(np.maximum(calm[is_single], MIN_PROBABILITY)) + likelihood[is_single])
-    sharp = belief[is_single]
-    expected = float(np.take_along_axis(calm, sharp.argmax(axis=1)[:, None], axis=1).mean())
-    logs = np.log(np.maximum(sharp, MIN_PROBABILITY))
-    sure = [float(softmax(logs / t).max(axis=1).mean()) for t in TEMPERATURES]
-    return float(np.exp(np.interp(-expected, -np.asarray(sure), np.log(TEMPERATURES))))

@@ -305,6 +305,17 @@ def vote_likelihoods(votes: Votes, confusion: FloatArray) -> FloatArray:
     return np.maximum(likelihoods, MIN_PROBABILITY)
 
 
+def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArray:
+    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes)."""
+    if confusion is None:
+        shares = votes.shares()
+        shares[votes.counts == 0] = 1.0
+        return np.log(np.maximum(shares, MIN_PROBABILITY**2))
+    total = np.zeros((votes.n_rows, votes.n_classes))
+    np.add.at(total, votes.rows, np.log(vote_likelihoods(votes, confusion)))
+    return total
+
+
 def expected_counts(votes: Votes, belief: FloatArray, confusion: FloatArray) -> FloatArray:
     """Return how often each annotator is expected to have said l of k, (n_annotators, K, K).
 

@@ -11,11 +11,11 @@ import pytest
 from groupnoise.core.selective import foretold_candidates, hidden_errors
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
+from groupnoise.votes.classifiers import single_vote_temperature
 from groupnoise.votes.crowd import (
     believe,
     doubted,
     heed_confidences,
-    single_vote_temperature,
 )
 from groupnoise.votes.dawid_skene import softmax, vote_posterior
 from groupnoise.votes.features import (
