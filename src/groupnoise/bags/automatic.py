@@ -18,14 +18,14 @@ from groupnoise.bags.held_out import HeldOutBags, pooled_log_odds
 from groupnoise.bags.members import FORESTS, MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import as_option, bag_options, facts_of_bags
-from groupnoise.bags.searching import search_members
+from groupnoise.bags.searching import SearchResult, search_members
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration
 from groupnoise.core.words import counted
 from groupnoise.decisions.halving import standard_error
 from groupnoise.decisions.portfolio import Option, narrow
-from groupnoise.decisions.record import Decisions, Trial
+from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError
 
 MIN_BAGS = 10
@@ -107,79 +107,93 @@ def decide_members(
     for each in (explicit, *(parameters for _, parameters in given or ())):
         _check_member(each, is_binary)
     facts = facts_of_bags(bags, labels, None if negative is None else classes[negative])
-    options = bag_options(search.problem, facts, asked=explicit.get("encoder"))
-    options = narrow(options, explicit)
+    options = narrow(bag_options(search.problem, facts, asked=explicit.get("encoder")), explicit)
     options = [as_option(MemberSettings(**each.parameters)) for each in options]
-    trials: Sequence[Trial] = ()
-    warnings: list[str] = []
-    seconds = 0.0
-    scarce = len(search.bags) < MIN_BAGS or cannot_be_held_out(labels)
+    few_bags = len(search.bags) < MIN_BAGS
+    scarce = few_bags or cannot_be_held_out(labels)
+    warnings = []
     if given is not None:
-        options = [as_option(MemberSettings(**parameters)) for _, parameters in given]
-        total = sum(weight for weight, _ in given)
-        taken = [(o, w / total) for o, (w, _) in zip(options, given, strict=True)]
-        why = "The members were given."
-        if not scarce and "background" not in explicit:
-            search.look_for_background(options, search.n_folds)
+        looks = not scarce and "background" not in explicit
+        found = _given_members(search, given, looks_for_background=looks)
     elif scarce:
-        options = options[:1]
-        taken = [(options[0], 1.0)]
         why = "The stated default was taken without a trial."
-        lacking = (
-            f"{counted(len(bags), 'bags')} {'is' if len(bags) == 1 else 'are'}"
-            if len(search.bags) < MIN_BAGS
-            else "classes with two bags or more are"
-        )
-        warnings.append(
-            f"{lacking} too few to hold any out, so nothing was compared and "
-            f"{options[0].name!r} was taken; give more bags, or set the parameters yourself."
-        )
+        found = SearchResult(options[:1], [], 0.0, [(options[0], 1.0)], why)
+        warnings.append(_about_scarce(len(bags) if few_bags else None, options[0].name))
     else:
         found = search_members(search, options, explicit, budget, on_progress)
-        options, trials, seconds, taken = found.options, found.trials, found.seconds, found.taken
-        why = found.why
     if truth is not None and (truth >= 0).any():
         search.teach(*taught_bags(bags, labels, truth), negative)
         n_known = int((truth >= 0).sum())
         teach = f"teach{'es' * (n_known == 1)}"
         known = f"{counted(n_known, 'instances')} with known labels {teach} too."
         reasons = (*reasons, known)
-    given_weights = given is not None
-    made = assembled(search, taken, negative, is_calibrated=not scarce, is_given=given_weights)
-    sets = None if scarce else held_out_sets(made, bags, labels, truth)
-    if trials and search.is_sample:
-        why = (
-            f"Settings were compared on {len(search.bags)} of {counted(len(bags), 'bags')}; "
-            f"those ahead were "
-            f"trained on all, and {counted(len(made.rows), 'bags')} held out of all of them "
-            f"weighed them."
-        )
+    is_given = given is not None
+    made = assembled(search, found.taken, negative, is_calibrated=not scarce, is_given=is_given)
+    sets = (None, None) if scarce else held_out_sets(made, bags, labels, truth)
     baseline = _frequency_scores(made.bags)
     held_out = None
-    if trials:
+    if found.trials:
         weighed = [weight for _, weight in made.taken]
         scores = made.bags.judged_together(list(zip(made.found, weighed, strict=True)))
         held_out = float(scores.mean())
         warnings += warnings_of(scores - baseline)
-    weights = tuple((option.name, weight) for option, weight in made.taken)
-    if trials and made.bags.shares_background:
-        why = f"{why} {SHARED_BACKGROUND}"
-    elif trials and not (made.ensemble.is_free or "background" in explicit):
-        why = f"{why} {NO_BACKGROUND}"
     decisions = Decisions(
         facts,
-        tuple(options),
-        tuple(trials),
-        weights,
+        tuple(found.options),
+        tuple(found.trials),
+        tuple((option.name, weight) for option, weight in made.taken),
         criterion=CRITERION,
-        reasons=(*reasons, why),
+        reasons=(*reasons, _why(found, search, made, "background" in explicit)),
         warnings=tuple(warnings),
         baselines={"label frequencies": float(baseline.mean())},
         held_out=held_out,
-        seconds=seconds,
+        seconds=found.seconds,
         budget=budget,
     )
-    return Outcome(made.ensemble, decisions, *(sets or (None, None)))
+    return Outcome(made.ensemble, decisions, *sets)
+
+
+def _given_members(
+    search: BagSearch,
+    given: Sequence[tuple[float, Mapping[str, Any]]],
+    *,
+    looks_for_background: bool,
+) -> SearchResult:
+    """Take the members that were given; only whether bags share a background may be found out."""
+    options = [as_option(MemberSettings(**parameters)) for _, parameters in given]
+    if looks_for_background:
+        search.look_for_background(options, search.n_folds)
+    total = sum(weight for weight, _ in given)
+    taken = [(o, w / total) for o, (w, _) in zip(options, given, strict=True)]
+    return SearchResult(options, [], 0.0, taken, "The members were given.")
+
+
+def _about_scarce(n_bags: int | None, taken: str) -> str:
+    """Say what is too few to be compared by: so many bags, or, where None, classes with two."""
+    lacking = "classes with two bags or more are"
+    if n_bags is not None:
+        lacking = f"{counted(n_bags, 'bags')} {'is' if n_bags == 1 else 'are'}"
+    return (
+        f"{lacking} too few to hold any out, so nothing was compared and {taken!r} was taken; "
+        "give more bags, or set the parameters yourself."
+    )
+
+
+def _why(found: SearchResult, search: BagSearch, made: Assembled, asks_background: bool) -> str:
+    """Say why these members answer, and whether instances may be background."""
+    why = found.why
+    if not found.trials:
+        return why
+    if search.is_sample:
+        n_bags = len(search.all_bags)
+        why = (
+            f"Settings were compared on {len(search.bags)} of {counted(n_bags, 'bags')}; those "
+            f"ahead were trained on all, and {counted(len(made.rows), 'bags')} held out of all of "
+            "them weighed them."
+        )
+    if made.bags.shares_background:
+        return f"{why} {SHARED_BACKGROUND}"
+    return why if made.ensemble.is_free or asks_background else f"{why} {NO_BACKGROUND}"
 
 
 def _check_member(parameters: Mapping[str, Any], is_binary: bool) -> None:

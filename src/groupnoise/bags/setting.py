@@ -1,53 +1,36 @@
-"""Bags of instances (multiple-instance learning) behind the commands, and what a model is worth."""
+"""Bags of instances (multiple-instance learning) behind the commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.audit import BagSource, describe_bags
+from groupnoise.bags.evaluation import evaluate_bags
 from groupnoise.bags.files import read_bags
-from groupnoise.bags.forms import as_bags, is_complete, read_bag_labels
+from groupnoise.bags.forms import as_bags, read_bag_labels
 from groupnoise.bags.label_words import (
     about_negative,
-    about_truth,
-    figures_of_none,
-    figures_with_background,
     known_labels_of,
-    with_negative,
 )
 from groupnoise.bags.object_answers import (
     answered_columns,
     background_name,
-    bag_probabilities,
     object_probabilities,
     where_labels_differ,
 )
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.class_metrics import (
-    add_class_figures,
-    calibration_metrics,
-    class_metrics,
-    columns_of_classes,
-    label_set_metrics,
     labels_as_names,
     labels_where_known,
-    majority_metrics,
-    positions_of_labels,
-    rates_of,
     shares_of,
-    with_columns_of,
 )
-from groupnoise.core.groups import Groups
-from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.label_spellings import as_spelt
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -59,12 +42,6 @@ from groupnoise.io.setting import (
 )
 from groupnoise.io.training_record import draw_held_out
 
-OF_SETS = (
-    "bags have several labels: accuracy is of the likeliest label, which must be one of them; "
-    "exact match, Hamming loss, precision, recall, F1 and balanced accuracy are of all labels found"
-)
-NO_LABEL_ROW = "(no label)"
-"""What bags without any label are called among the classes."""
 MAX_FINGERPRINT_ROWS = 1024
 """About how many instances tell a large bag from others; the checksum of all would take long."""
 MAX_FINGERPRINT_VALUES = 1 << 28
@@ -236,152 +213,3 @@ def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
 
 
 SETTING = BagSetting()
-
-
-def evaluate_bags(
-    fitted: Any, dataset: BagDataset, shares: Mapping[str, Any] | None = None
-) -> Evaluation:
-    """Measure a model on bags, and on their instances where the truth of some is known.
-
-    The area below the risk-coverage curve is the mean share of wrong answers when only the surest
-    bags, or instances, are answered, over all numbers of them. Calibration error and log loss
-    stand beside those of who claims the frequencies of labels.
-
-    `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
-    `BagSetting.shares` says it; where that is not known, labels of these bags are counted.
-    """
-    learned = known_labels_of(fitted)
-    names, labels, numbers, about_labels = as_spelt(
-        dataset.class_names, dataset.labels, dataset.instance_labels, learned.classes, "bags"
-    )
-    dataset = replace(dataset, class_names=names, labels=labels, instance_labels=numbers)
-    dataset = with_negative(dataset, learned.negative)
-    columns = columns_of_classes(dataset.class_names, fitted.classes_)
-    levels: dict[str, tuple[BoolArray, FloatArray, BoolArray | None]]
-    scores = bag_scores(fitted, dataset.bags)
-    levels = {"bag": (dataset.labels, scores, None)}
-    predicted = np.asarray(fitted.predict_bags(dataset.bags))
-    sets = with_columns_of(predicted, columns) > 0 if predicted.ndim == 2 else None
-    if sets is not None:  # figures of one answer are about the likeliest label
-        predicted = fitted.classes_[scores.argmax(axis=1)]
-    answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
-    if not hasattr(fitted, "bag_scores") and (dataset.labels.sum(axis=1) > 1).any():
-        return _covered(answers["bag"], dataset.labels, dataset.bags.n_objects)
-    claims = with_columns_of(bag_probabilities(fitted, dataset.bags), columns)
-    rates_by = {
-        level: rates_of(each, dataset.class_names) for level, each in (shares or {}).items()
-    }
-    of_bags, of_truth = rates_by.get("bag"), rates_by.get("instance")
-    rates = None if of_bags is None else of_bags[:-1]
-    honesty = {"bag": calibration_metrics(dataset.labels, claims, rates)}
-    counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
-    notes = [*about_labels, *([] if sets is None else [OF_SETS])]
-    n_without = int((~dataset.labels.any(axis=1)).sum())
-    if n_without:
-        counts["bags without a label"] = n_without
-        notes.append(
-            f"{n_without} of {len(dataset.bags)} bags have no label: no answer about them is right "
-            "but none, which accuracy leaves out"
-        )
-    with_background: dict[str, float] = {}
-    if dataset.instance_labels is not None and (dataset.instance_labels >= 0).any():
-        labels, is_rated = _instance_truth(dataset, dataset.instance_labels)
-        probability, background = object_probabilities(fitted, dataset.bags)
-        levels["instance"] = (labels, probability, is_rated)
-        predicted = fitted.classes_[answered_columns(fitted, probability)]
-        answers["instance"] = positions_of_labels(predicted, fitted.classes_, columns)
-        counts["instances with known truth"] = int(labels.any(axis=1).sum())
-        tells_background = bool(background.any() and is_rated.all())
-        honesty["instance"] = _instance_calibration(
-            labels, with_columns_of(probability, columns), background, tells_background, of_truth
-        )
-        if is_rated.all() and not labels.any(axis=1).all():
-            everything = np.c_[probability, background] if background.any() else probability
-            called = answered_columns(fitted, everything) == probability.shape[1]
-            with_background = figures_with_background(
-                labels, answers["instance"], called, background
-            )
-        notes += about_truth(labels, is_rated, with_background, bool(background.any()))
-    metrics: dict[str, float] = {}
-    majority: dict[str, float] = {}
-    curves: dict[str, dict[str, list[float]]] = {}
-    per_class: dict[str, dict[str, float]] = {name: {} for name in dataset.class_names}
-    for level, (labels, values, rated) in levels.items():
-        aligned = with_columns_of(np.asarray(values), columns)
-        figures, by_class = class_metrics(labels, answers[level], aligned, rated)
-        rates = of_truth if level == "instance" and of_truth is not None else of_bags
-        rates = labels.mean(axis=0) if rates is None else rates[:-1]
-        constant = majority_metrics(labels, rated, rates)
-        if level == "bag" and sets is not None:
-            of_sets, sets_by_class = label_set_metrics(labels, sets)
-            figures, by_class = {**figures, **of_sets}, {**by_class, **sets_by_class}
-            frequent = np.zeros_like(sets)
-            frequent[:, rates.argmax()] = True
-            constant |= label_set_metrics(labels, frequent)[0]
-            if n_without:
-                per_class[NO_LABEL_ROW] = figures_of_none(labels, sets)
-        if level == "instance":
-            figures |= with_background
-        metrics |= {f"{level} {name}": value for name, value in figures.items()}
-        majority |= {f"{level} {name}": value for name, value in constant.items()}
-        known, best = labels.any(axis=1), answers[level]
-        right = labels[np.arange(len(labels)), np.maximum(best, 0)] & (best >= 0)
-        curve = risk_coverage(aligned[known].max(axis=1), right[known])
-        metrics[f"{level} risk-coverage area"] = curve.area
-        majority[f"{level} risk-coverage area"] = 1.0 - majority[f"{level} accuracy"]
-        curves[f"{level}s"] = curve.points()
-        for to, honest in zip((metrics, majority), honesty[level], strict=True):
-            to |= {f"{level} {name}": value for name, value in honest.items()}
-        names = dataset.class_names
-        add_class_figures(per_class, names, labels, by_class, f"{level}s", f"{level} ")
-    return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)
-
-
-def _covered(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:
-    """Measure a pair model on bags whose labels are candidates, of which one is true."""
-    covered = candidates[np.arange(len(answers)), np.maximum(answers, 0)] & (answers >= 0)
-    return Evaluation(
-        {"bag covering rate": float(covered.mean())},
-        {"groups": len(answers), "instances": n_instances},
-        {"bag covering rate": float(candidates.mean(axis=0).max())},
-        {},
-        ("labels of bags are candidates here: the rate says how often the answer is one of them",),
-    )
-
-
-def _instance_calibration(
-    labels: BoolArray,
-    claims: FloatArray,
-    background: FloatArray,
-    tells_background: bool,
-    rates: FloatArray | None,
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Return calibration figures of instances; background is one more class where it is known."""
-    known = labels.any(axis=1)
-    if tells_background:
-        return calibration_metrics(np.c_[labels, ~known], np.c_[claims, background], rates)
-    claims = claims / np.maximum(1.0 - background, 1e-12)[:, None]
-    classes_alone = None if rates is None else rates[:-1]
-    return calibration_metrics(labels[known], claims[known], classes_alone)
-
-
-def bag_scores(fitted: Any, bags: Groups) -> FloatArray:
-    """Return the score of every class for each bag; a pair model gives probabilities of bags."""
-    scores = (
-        fitted.bag_scores(bags) if hasattr(fitted, "bag_scores") else fitted.predict_proba(bags)
-    )
-    return np.asarray(scores)
-
-
-def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, BoolArray]:
-    """Return the class of each instance, and of which classes it is known whether it is one.
-
-    Where every label of every bag has a witness the truth is complete, and an instance without a
-    class is background: a negative of all classes. Otherwise it may be unknown, and is a negative
-    only of the classes that its bag does not have.
-    """
-    labels = truth[:, None] == np.arange(len(dataset.class_names))
-    bag_of_row = dataset.bags.group_of_object
-    if is_complete(truth, dataset.labels, bag_of_row):
-        return labels, np.ones(labels.shape, dtype=bool)
-    return labels, (truth >= 0)[:, None] | ~dataset.labels[bag_of_row]

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
-from groupnoise.bags.setting import evaluate_bags
+from groupnoise.bags.evaluation import evaluate_bags
 from groupnoise.candidates import add_false_labels
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
 from groupnoise.io.datasets import BagDataset

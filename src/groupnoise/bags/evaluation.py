@@ -1,0 +1,230 @@
+"""What a model of bags is worth, by bag and, where the truth is known, by instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from groupnoise.bags.forms import is_complete
+from groupnoise.bags.label_words import (
+    about_truth,
+    figures_of_none,
+    figures_with_background,
+    known_labels_of,
+    with_negative,
+)
+from groupnoise.bags.object_answers import (
+    answered_columns,
+    bag_probabilities,
+    object_probabilities,
+)
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.class_metrics import (
+    add_class_figures,
+    calibration_metrics,
+    class_metrics,
+    columns_of_classes,
+    label_set_metrics,
+    majority_metrics,
+    positions_of_labels,
+    rates_of,
+    with_columns_of,
+)
+from groupnoise.core.groups import Groups
+from groupnoise.core.selective import risk_coverage
+from groupnoise.io.datasets import BagDataset
+from groupnoise.io.label_spellings import as_spelt
+from groupnoise.io.setting import Evaluation
+
+OF_SETS = (
+    "bags have several labels: accuracy is of the likeliest label, which must be one of them; "
+    "exact match, Hamming loss, precision, recall, F1 and balanced accuracy are of all labels found"
+)
+NO_LABEL_ROW = "(no label)"
+"""What bags without any label are called among the classes."""
+
+
+def evaluate_bags(
+    fitted: Any, dataset: BagDataset, shares: Mapping[str, Any] | None = None
+) -> Evaluation:
+    """Measure a model on bags, and on their instances where the truth of some is known.
+
+    The area below the risk-coverage curve is the mean share of wrong answers when only the surest
+    bags, or instances, are answered, over all numbers of them. Calibration error and log loss
+    stand beside those of who claims the frequencies of labels.
+
+    `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
+    `BagSetting.shares` says it; where that is not known, labels of these bags are counted.
+    """
+    learned = known_labels_of(fitted)
+    names, labels, numbers, about_labels = as_spelt(
+        dataset.class_names, dataset.labels, dataset.instance_labels, learned.classes, "bags"
+    )
+    dataset = replace(dataset, class_names=names, labels=labels, instance_labels=numbers)
+    dataset = with_negative(dataset, learned.negative)
+    columns = columns_of_classes(dataset.class_names, fitted.classes_)
+    scores = bag_scores(fitted, dataset.bags)
+    predicted = np.asarray(fitted.predict_bags(dataset.bags))
+    sets = with_columns_of(predicted, columns) > 0 if predicted.ndim == 2 else None
+    if sets is not None:  # figures of one answer are about the likeliest label
+        predicted = fitted.classes_[scores.argmax(axis=1)]
+    answers = positions_of_labels(predicted, fitted.classes_, columns)
+    if not hasattr(fitted, "bag_scores") and (dataset.labels.sum(axis=1) > 1).any():
+        return _covered(answers, dataset.labels, dataset.bags.n_objects)
+    rates = {level: rates_of(each, dataset.class_names) for level, each in (shares or {}).items()}
+    claims = with_columns_of(bag_probabilities(fitted, dataset.bags), columns)
+    of_bags = rates.get("bag")
+    honesty = calibration_metrics(dataset.labels, claims, None if of_bags is None else of_bags[:-1])
+    aligned = with_columns_of(scores, columns)
+    levels = [_Level("bag", dataset.labels, aligned, answers, None, honesty, of_bags)]
+    counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
+    notes = [*about_labels, *([] if sets is None else [OF_SETS])]
+    n_without = int((~dataset.labels.any(axis=1)).sum())
+    if n_without:
+        counts["bags without a label"] = n_without
+        notes.append(
+            f"{n_without} of {len(dataset.bags)} bags have no label: no answer about them is right "
+            "but none, which accuracy leaves out"
+        )
+    if dataset.instance_labels is not None and (dataset.instance_labels >= 0).any():
+        level, said = _level_of_instances(fitted, dataset, dataset.instance_labels, columns, rates)
+        levels.append(level)
+        counts["instances with known truth"] = int(level.labels.any(axis=1).sum())
+        notes += said
+    per_class: dict[str, dict[str, float]] = {name: {} for name in dataset.class_names}
+    if n_without and sets is not None:
+        per_class[NO_LABEL_ROW] = figures_of_none(dataset.labels, sets)
+    result = Evaluation({}, counts, per_class=per_class, notes=tuple(notes))
+    for level in levels:
+        _add_level(result, level, dataset.class_names, sets if level.name == "bag" else None)
+    return result
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Bags, or instances, and what a model says of them.
+
+    `labels` (n, n_classes): which they have. `scores` (n, n_classes): of the model. `answers`: the
+    position of the label answered, -1 if it is none of these. `rated` (n, n_classes): whether it is
+    known that they have a label or not; None if always. `honesty`: figures of calibration, and
+    those of who claims frequencies. `rates`: how frequent labels were in training, none of them
+    last; None where that is not known. `with_background`: figures where background is one more
+    class.
+    """
+
+    name: str
+    labels: BoolArray
+    scores: FloatArray
+    answers: IntArray
+    rated: BoolArray | None
+    honesty: tuple[dict[str, float], dict[str, float]]
+    rates: FloatArray | None
+    with_background: dict[str, float] = field(default_factory=dict)
+
+
+def _level_of_instances(
+    fitted: Any,
+    dataset: BagDataset,
+    truth: IntArray,
+    columns: IntArray,
+    rates: Mapping[str, FloatArray | None],
+) -> tuple[_Level, list[str]]:
+    """Return what a model says of instances, and what is to be known of their truth."""
+    labels, is_rated = _instance_truth(dataset, truth)
+    probability, background = object_probabilities(fitted, dataset.bags)
+    predicted = fitted.classes_[answered_columns(fitted, probability)]
+    answers = positions_of_labels(predicted, fitted.classes_, columns)
+    aligned = with_columns_of(probability, columns)
+    told, of_truth = bool(background.any()), rates.get("instance")
+    honesty = _instance_calibration(
+        labels, aligned, background, told and bool(is_rated.all()), of_truth
+    )
+    with_background: dict[str, float] = {}
+    if is_rated.all() and not labels.any(axis=1).all():
+        everything = np.c_[probability, background] if told else probability
+        called = answered_columns(fitted, everything) == probability.shape[1]
+        with_background = figures_with_background(labels, answers, called, background)
+    known_rates = rates.get("bag") if of_truth is None else of_truth
+    level = _Level(
+        "instance", labels, aligned, answers, is_rated, honesty, known_rates, with_background
+    )
+    return level, about_truth(labels, is_rated, with_background, told)
+
+
+def _add_level(
+    result: Evaluation, level: _Level, class_names: Sequence[str], sets: BoolArray | None
+) -> None:
+    """Add figures of bags or instances; `sets`: all labels found, where there may be several."""
+    name, labels, answers = level.name, level.labels, level.answers
+    figures, by_class = class_metrics(labels, answers, level.scores, level.rated)
+    rates = labels.mean(axis=0) if level.rates is None else level.rates[:-1]
+    constant = majority_metrics(labels, level.rated, rates)
+    if sets is not None:
+        of_sets, sets_by_class = label_set_metrics(labels, sets)
+        figures, by_class = {**figures, **of_sets}, {**by_class, **sets_by_class}
+        frequent = np.zeros_like(sets)
+        frequent[:, rates.argmax()] = True
+        constant |= label_set_metrics(labels, frequent)[0]
+    known = labels.any(axis=1)
+    right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
+    curve = risk_coverage(level.scores[known].max(axis=1), right[known])
+    honest, honest_constant = level.honesty
+    figures |= {**level.with_background, "risk-coverage area": curve.area, **honest}
+    constant |= {"risk-coverage area": 1.0 - constant["accuracy"], **honest_constant}
+    result.metrics.update({f"{name} {each}": value for each, value in figures.items()})
+    result.majority.update({f"{name} {each}": value for each, value in constant.items()})
+    result.curves[f"{name}s"] = curve.points()
+    add_class_figures(result.per_class, class_names, labels, by_class, f"{name}s", f"{name} ")
+
+
+def _covered(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:
+    """Measure a pair model on bags whose labels are candidates, of which one is true."""
+    covered = candidates[np.arange(len(answers)), np.maximum(answers, 0)] & (answers >= 0)
+    return Evaluation(
+        {"bag covering rate": float(covered.mean())},
+        {"groups": len(answers), "instances": n_instances},
+        {"bag covering rate": float(candidates.mean(axis=0).max())},
+        {},
+        ("labels of bags are candidates here: the rate says how often the answer is one of them",),
+    )
+
+
+def _instance_calibration(
+    labels: BoolArray,
+    claims: FloatArray,
+    background: FloatArray,
+    tells_background: bool,
+    rates: FloatArray | None,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return calibration figures of instances; background is one more class where it is known."""
+    known = labels.any(axis=1)
+    if tells_background:
+        return calibration_metrics(np.c_[labels, ~known], np.c_[claims, background], rates)
+    claims = claims / np.maximum(1.0 - background, 1e-12)[:, None]
+    classes_alone = None if rates is None else rates[:-1]
+    return calibration_metrics(labels[known], claims[known], classes_alone)
+
+
+def bag_scores(fitted: Any, bags: Groups) -> FloatArray:
+    """Return the score of every class for each bag; a pair model gives probabilities of bags."""
+    scores = (
+        fitted.bag_scores(bags) if hasattr(fitted, "bag_scores") else fitted.predict_proba(bags)
+    )
+    return np.asarray(scores)
+
+
+def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, BoolArray]:
+    """Return the class of each instance, and of which classes it is known whether it is one.
+
+    Where every label of every bag has a witness the truth is complete, and an instance without a
+    class is background: a negative of all classes. Otherwise it may be unknown, and is a negative
+    only of the classes that its bag does not have.
+    """
+    labels = truth[:, None] == np.arange(len(dataset.class_names))
+    bag_of_row = dataset.bags.group_of_object
+    if is_complete(truth, dataset.labels, bag_of_row):
+        return labels, np.ones(labels.shape, dtype=bool)
+    return labels, (truth >= 0)[:, None] | ~dataset.labels[bag_of_row]
