@@ -39,7 +39,7 @@ MAX_LETTERS = 5
 """Letters that may stand as capitals and as small ones and mean one label each; more are an
 alphabet, of which both are learned."""
 MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
-"""What stands in cells, in lower case, where nobody voted."""
+"""What stands in cells, in lower case, where nobody voted or no number is known."""
 JOINTS = (
     " or ", " oder ", " ou ", " and ", " und ", " et ", " o ", " y ", " e ", " / ", "/", " & ", "&",
     " + ", "+", ", ", ",",

@@ -12,13 +12,12 @@ import polars as pl
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.label_spellings import MISSING
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 Learned: TypeAlias = Mapping[str, float | Sequence[float]]
 """By column the number that fills gaps, or the median, the least and the greatest number."""
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
-"""How cells say, in lower case, that a number is not known."""
 MAX_NAMED = 5
 """Columns with missing numbers that a sentence names."""
 MAX_GAPS = 0.5
@@ -166,7 +165,9 @@ def check_no_gaps(table: Table, columns: Sequence[str]) -> None:
 def _is_gap(cells: pl.Series) -> pl.Series:
     is_gap = cells.is_null()
     if cells.dtype == pl.String:
-        return is_gap | cells.str.strip_chars().str.to_lowercase().is_in(MISSING).fill_null(True)
+        return is_gap | cells.str.strip_chars().str.to_lowercase().is_in(["", *MISSING]).fill_null(
+            True
+        )
     return is_gap | cells.is_nan().fill_null(True) if cells.dtype.is_float() else is_gap
 
 

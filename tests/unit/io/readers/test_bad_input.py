@@ -201,6 +201,17 @@ def test_few_missing_numbers_of_a_column_are_filled_unasked_and_told(tmp_path):
         read_bags(few)
 
 
+@pytest.mark.parametrize("word", ["#N/A", "missing", "--", "NA"])
+def test_words_for_nothing_in_cells_of_labels_are_missing_numbers_too(tmp_path, word):
+    rows = [f"{n // 2},{'yes' if n % 4 > 1 else 'no'},{n}.5,{n}" for n in range(30)]
+    rows[3] = f"1,yes,{word},3"
+    said = []
+    read_bags(
+        file_of(tmp_path, "bags.csv", "\n".join(["bag,label,a,b", *rows])), report=said.append
+    )
+    assert any("filled 1 missing number in the column 'a'" in sentence for sentence in said)
+
+
 def test_columns_far_outside_of_those_of_the_training_are_told_of(tmp_path):
     rows = [f"{n // 2},{'yes' if n % 4 > 1 else 'no'},{150 + n}.5,{n * n % 7}" for n in range(30)]
     values = read_bags(file_of(tmp_path, "cm.csv", "\n".join(["bag,label,a,b", *rows])))
