@@ -288,6 +288,9 @@ def training_summary(folder: Path | str) -> dict[str, Any]:
 def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     """Return a record whose parts have the right types: a manifest may come from anywhere."""
     record = TrainingRecord(**found)
+    listed = (record.held_out, record.earlier, record.added, record.trainings)
+    if not all(isinstance(each, list) for each in listed):
+        raise TypeError
     said = [each[part] for each in record.trainings for part in TRAINING_PARTS]
     texts = [record.name, record.setting, record.fingerprint, record.trained, record.protocol]
     if not all(isinstance(each, str) for each in (*texts, *record.earlier, *record.added, *said)):
