@@ -117,25 +117,7 @@ def choose_settings(
             "that rows of X and candidates are in the same order and that the features tell "
             "labels apart."
         )
-    best = _tempered(trials, best, first.resource)
-    is_open = not facts["labels in an order"] and "label_offsets" not in trials.asked
-    if is_open and _label_ahead(trials, best, weights, first.resource):
-        best = _as_frequent(trials, best, first.resource)
-        if any(each.parameters["label_offsets"] for each in best):
-            reasons.append(
-                "Answers are brought near how frequent labels are (label_offsets): by held-out "
-                "candidates the answers of these settings were far from it."
-            )
-    best = _as_sure_together(trials, best, weights, first.resource)
-    if ahead := _label_ahead(trials, best, weights, first.resource):
-        warnings.append(ahead)
-    best = _smoothed(trials, best, weights, first.resource) if facts["labels in an order"] else best
-    width = best[0].parameters["ordinal_smoothing"]
-    if facts["labels in an order"] and width and "ordinal_smoothing" not in trials.asked:
-        reasons.append(
-            f"Answers are averaged over neighbouring labels (ordinal_smoothing={width:g}): labels "
-            "are in an order, and held-out candidates are foretold better so."
-        )
+    best, why, doubts = _in_line(trials, best, weights, first.resource, facts["labels in an order"])
     taken = {option.name: option for option in best}
     decisions = Decisions(
         facts=facts,
@@ -143,14 +125,48 @@ def choose_settings(
         trials=tuple(search.trials),
         taken=tuple((o.name, weight) for o, weight in zip(best, weights, strict=True)),
         criterion=CRITERION,
-        reasons=tuple(reasons),
-        warnings=tuple(warnings),
+        reasons=(*reasons, *why),
+        warnings=(*warnings, *doubts),
         baselines={"majority": 0.0},
         seconds=search.seconds,
         budget=budget,
     )
     said = trials.average(decisions) if len(best) > 1 else None
     return replace(decisions, held_out=said and float(best_information(*said).mean()))
+
+
+def _in_line(
+    trials: HeldOutTrials,
+    options: list[Option],
+    weights: list[float],
+    share: float,
+    is_ordered: bool,
+) -> tuple[list[Option], list[str], list[str]]:
+    """Return options whose answers are in line with held-out candidates, reasons, and warnings.
+
+    They are as sure as held-out rows say they may be, about as frequent as labels where these are
+    far from it, and averaged over neighbours where labels are in an order.
+    """
+    reasons = []
+    options = _tempered(trials, options, share)
+    is_open = not is_ordered and "label_offsets" not in trials.asked
+    if is_open and _label_ahead(trials, options, weights, share):
+        options = _as_frequent(trials, options, share)
+        if any(each.parameters["label_offsets"] for each in options):
+            reasons.append(
+                "Answers are brought near how frequent labels are (label_offsets): by held-out "
+                "candidates the answers of these settings were far from it."
+            )
+    options = _as_sure_together(trials, options, weights, share)
+    ahead = _label_ahead(trials, options, weights, share)
+    options = _smoothed(trials, options, weights, share) if is_ordered else options
+    width = options[0].parameters["ordinal_smoothing"]
+    if is_ordered and width and "ordinal_smoothing" not in trials.asked:
+        reasons.append(
+            f"Answers are averaged over neighbouring labels (ordinal_smoothing={width:g}): labels "
+            "are in an order, and held-out candidates are foretold better so."
+        )
+    return options, reasons, [ahead] if ahead else []
 
 
 def _label_ahead(

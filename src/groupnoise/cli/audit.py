@@ -118,8 +118,9 @@ def audit(
     attachments = _attachments(found, images or [], text, items)
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
     issues = _judged(estimator, found, n_folds, seed, quiet)
-    how = f"The model in {model} judged; what it was trained on it may have memorised."
-    if n_folds is not None:
+    if n_folds is None:
+        how = f"The model in {model} judged; what it was trained on it may have memorised."
+    else:
         how = f"Each was judged by a model trained on the other {n_folds - 1} of {n_folds} folds."
     is_again = (output / "report.html").exists()
     _write_report(output, found, issues, table_format, attachments, how)
@@ -127,7 +128,7 @@ def audit(
     if clean is not None:
         cleaned = _write_clean(clean, found, issues, overwrite, (drop_users, drop_clicks))
     _show(issues, how, output, is_again)
-    if cleaned is not None:
+    if clean is not None and cleaned is not None:
         _show_cleaned(clean, cleaned, issues, (drop_users, drop_clicks))
 
 
@@ -266,7 +267,7 @@ def _show(issues: GroupIssues, how: str, output: Path, is_again: bool) -> None:
 
 
 def _show_cleaned(
-    clean: Path | None, cleaned: tuple[str, bool], issues: GroupIssues, drops: tuple[bool, bool]
+    clean: Path, cleaned: tuple[str, bool], issues: GroupIssues, drops: tuple[bool, bool]
 ) -> None:
     """Say what the cleaned copy lacks, and what it keeps; parameters as in `_write_clean`."""
     (lacks, is_much), (drop_users, drop_clicks) = cleaned, drops

@@ -31,6 +31,8 @@ from groupnoise.exceptions import ParameterError
 if TYPE_CHECKING:
     from groupnoise.clicks.replay import ReplayedPolicy
     from groupnoise.recall.batch import BatchProgress
+    from groupnoise.recall.lists import ItemList
+    from groupnoise.recall.model import RecallModel
 
 
 @reads_clicks
@@ -99,17 +101,8 @@ def recall(
         interests=interests,
     )
     model = open_artifact(artifact)
-    for path, listed in zip(
-        (*(allow or ()), *(deny or ())),
-        (*requested.allow_lists, *requested.deny_lists),
-        strict=True,
-    ):
-        unknown = listed.ids[model.items.positions_of(listed.ids) < 0]
-        if 2 * len(unknown) > len(listed.ids):
-            say_aside(
-                f"{path}: {len(unknown)} of {counted(len(listed.ids), 'ids')} unknown to the "
-                f"model, such as {unknown[0]!r}: these neither allow nor deny anything"
-            )
+    paths = (*(allow or ()), *(deny or ()))
+    _warn_of_unknown(paths, (*requested.allow_lists, *requested.deny_lists), model)
     check_output(output)
     with progress_bars("count", "left", quiet=quiet, transient=False) as bar:
         task = bar.add_task("histories", total=None)
@@ -141,6 +134,17 @@ def recall(
         if requested == RecallOptions(top=top, scope=scope, interests=interests):
             reason = "every item was seen; --no-exclude-seen recalls those again"
         typer.echo(f"{counted(done.n_unanswered, 'histories')} got no item: {reason}")
+
+
+def _warn_of_unknown(paths: Iterable[Path], lists: Iterable[ItemList], model: RecallModel) -> None:
+    """Say which lists are mostly of items that the model does not know."""
+    for path, listed in zip(paths, lists, strict=True):
+        unknown = listed.ids[model.items.positions_of(listed.ids) < 0]
+        if 2 * len(unknown) > len(listed.ids):
+            say_aside(
+                f"{path}: {len(unknown)} of {counted(len(listed.ids), 'ids')} unknown to the "
+                f"model, such as {unknown[0]!r}: these neither allow nor deny anything"
+            )
 
 
 def _parsed(filter: str | None) -> Any:

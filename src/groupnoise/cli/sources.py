@@ -66,44 +66,58 @@ def find_data(
     a file does not have is forgotten. `check`: told the setting of a file before it is read.
     `reader_options`: `feature_names` and `labels_needed` of the reader.
     """
-    from groupnoise.io.data_folder import is_data_folder, open_groups
-    from groupnoise.io.datasets import Windows
+    from groupnoise.io.data_folder import is_data_folder
     from groupnoise.io.files import ARTIFACT, KINDS, MODEL, form_of
-    from groupnoise.io.named import load_dataset
-    from groupnoise.io.registry import find_dataset, list_datasets
-    from groupnoise.io.setting import find_setting, setting_of
+    from groupnoise.io.registry import list_datasets
+    from groupnoise.io.setting import find_setting
 
     path = Path(name)
     if path.is_dir() and (form := form_of(path)) in (MODEL, ARTIFACT):
         raise DataError(
             f"{name} is {KINDS[form]}, not data; give a table, converted data, or a name."
         )
-    if not path.is_dir() or not is_data_folder(name):
-        if options.setting is not None:
-            if not path.exists() and any(entry.name == name for entry in list_datasets()):
-                raise DataError(
-                    f"{name} is a set known by name; leave out --setting, which it has."
-                )
-            expected = find_setting(options.setting)
-        if options.setting is not None or path.exists() or is_pattern(name):
-            if expected is None:
-                expected, options = _guessed(name, options)
-            if check is not None:
-                check(expected.name)
-            said = {"remembered": remembered, **reader_options}
-            try:
-                return read_file(name, expected, options, **said)
-            except MissingColumnError:
-                told = None if remembered else _told_by_cells(name, options)
-                if told is None:
-                    raise
-            return read_file(name, expected, told, **said)
-        known = find_dataset(name)  # first: a file that is not there has no options to complain of
-        _check_no_options(name, "a set known by name", options)
-        if check is not None:
-            check(known.setting)
-        dataset = load_dataset(name, data_dir=options.data_dir)
-        return Found(dataset, setting_of(dataset), name, known)
+    if path.is_dir() and is_data_folder(name):
+        return _found_stored(name, options)
+    if options.setting is not None:
+        if not path.exists() and any(entry.name == name for entry in list_datasets()):
+            raise DataError(f"{name} is a set known by name; leave out --setting, which it has.")
+        expected = find_setting(options.setting)
+    elif not path.exists() and not is_pattern(name):
+        return _found_by_name(name, options, check)
+    if expected is None:
+        expected, options = _guessed(name, options)
+    if check is not None:
+        check(expected.name)
+    said = {"remembered": remembered, **reader_options}
+    try:
+        return read_file(name, expected, options, **said)
+    except MissingColumnError:
+        told = None if remembered else _told_by_cells(name, options)
+        if told is None:
+            raise
+    return read_file(name, expected, told, **said)
+
+
+def _found_by_name(name: str, options: DataOptions, check: Callable[[str], None] | None) -> Found:
+    """Load a named set; parameters as in `find_data`."""
+    from groupnoise.io.named import load_dataset
+    from groupnoise.io.registry import find_dataset
+    from groupnoise.io.setting import setting_of
+
+    known = find_dataset(name)  # first: a file that is not there has no options to complain of
+    _check_no_options(name, "a set known by name", options)
+    if check is not None:
+        check(known.setting)
+    dataset = load_dataset(name, data_dir=options.data_dir)
+    return Found(dataset, setting_of(dataset), name, known)
+
+
+def _found_stored(name: str, options: DataOptions) -> Found:
+    """Open a folder of converted data."""
+    from groupnoise.io.data_folder import open_groups
+    from groupnoise.io.datasets import Windows
+    from groupnoise.io.setting import setting_of
+
     stored = open_groups(name)
     if isinstance(stored, Windows):
         raise DataError(

@@ -47,12 +47,7 @@ def go_on(
     from groupnoise.clicks.oddities import about_lost_zeros
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting
-    from groupnoise.io.training_record import (
-        TrainingRecord,
-        read_training_record,
-        training_entry,
-        write_training_record,
-    )
+    from groupnoise.io.training_record import read_training_record, write_training_record
 
     fitted = load_model(model)
     if not hasattr(fitted, "partial_fit"):
@@ -60,12 +55,8 @@ def go_on(
             f"--from goes with max-matching on clicks; {model} holds a {type(fitted).__name__}."
         )
     before = read_training_record(model)
-    read = partial(
-        find_data,
-        options=options,
-        expected=find_setting("rs"),
-        remembered=None if before is None else before.options,
-    )
+    remembered = None if before is None else before.options
+    read = partial(find_data, options=options, expected=find_setting("rs"), remembered=remembered)
     found = read(data)
     fingerprint = found.setting.fingerprint(found.dataset)
     _warn_of_learned(found, fingerprint, model, before)
@@ -84,34 +75,43 @@ def go_on(
             )
         earlier, before = _as_learned(found.setting, learned_before.dataset, before)
     dataset, n_known = _joined(new, earlier)
-    n_before = fitted.n_items_
     described = None
     if items is not None:
         known_items = np.union1d(fitted.items_.astype(str), dataset.item_ids.astype(str))
         described = read_item_table(items, known_items, found.options.get("item"))
-    fitted.partial_fit(
-        dataset,
-        known=n_known,
-        item_features=described,
-        decay=decay,
-        forget=() if forget_items is None else read_ids(forget_items),
-    )
-    record = TrainingRecord.of(found.setting, dataset, np.zeros(0, dtype=np.int64), found.options)
+    n_before, forget = fitted.n_items_, () if forget_items is None else read_ids(forget_items)
+    fitted.partial_fit(dataset, known=n_known, item_features=described, decay=decay, forget=forget)
     n_new = counted(int(dataset.histories.n_objects - n_known.sum()), "new clicks")
-    n_items = counted(n_before, "items")
-    is_same = n_before == fitted.n_items_
+    n_items, is_same = counted(n_before, "items"), n_before == fitted.n_items_
     items_now = f"its {n_items} stay" if is_same else f"{n_items} became {fitted.n_items_}"
-    times = found.dataset.timestamps
-    newest = None if times is None else float(np.max(times))
-    entry = training_entry("updated with", data, n_new, items_now)
-    record = replace(record, added=[fingerprint], trainings=[entry], newest=newest).after(before)
-    record = _holding_out(record, fingerprint, held_out)
+    record = _record(found, dataset, fingerprint, held_out, before, (n_new, items_now))
     fitted.save(output)
     write_training_record(output, record)
     if items is not None:
         typer.echo(told_of_items(items, fitted))
     kept = _held_out_words(found, len(held_out), len(record.held_before))
     typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} ({kept})")
+
+
+def _record(
+    found: Found,
+    dataset: Any,
+    fingerprint: str,
+    held_out: IntArray,
+    before: TrainingRecord | None,
+    said: tuple[str, str],
+) -> TrainingRecord:
+    """Return what the model remembers now; `said`: of how many clicks it learned, and items."""
+    import numpy as np
+
+    from groupnoise.io.training_record import TrainingRecord, training_entry
+
+    record = TrainingRecord.of(found.setting, dataset, np.zeros(0, dtype=np.int64), found.options)
+    times = found.dataset.timestamps
+    newest = None if times is None else float(np.max(times))
+    entry = training_entry("updated with", found.source, *said)
+    record = replace(record, added=[fingerprint], trainings=[entry], newest=newest).after(before)
+    return _holding_out(record, fingerprint, held_out)
 
 
 def _holding_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -> TrainingRecord:

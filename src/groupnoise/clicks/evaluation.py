@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.history_split import Queries, about_counts, last_queries, order_counts
-from groupnoise.clicks.judged import NEW, ROW_FIGURES, TOP, judge_known, known_queries
-from groupnoise.clicks.ranking import rank_by_popularity, rank_targets
+from groupnoise.clicks.judged import (
+    NEW,
+    ROW_FIGURES,
+    TOP,
+    JudgedTargets,
+    judge_known,
+    known_queries,
+)
+from groupnoise.clicks.ranking import TargetRanks, rank_by_popularity, rank_targets
 from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -58,36 +65,27 @@ def evaluate_queries(
     known = known_queries(fitted, dataset, queries)
     judged = judge_known(fitted, queries, known, max(at))
     metrics: dict[str, float] = {}
+    popular = {f"full {name}@{k}": 0.0 for k in at for name in ROW_FIGURES}
     notes: tuple[str, ...] = ()
-    popular: dict[str, float] = {}
     if known.groups is not None and known.seen is not None:
-        share = len(known.rows) / len(queries)
-        popularity = _Popularity(judged.catalogue_popularity)
         n_left = _n_left(known.seen, fitted.n_items_)
+        share, by_popularity = len(known.rows) / len(queries), dict[str, float]()
         if n_left < N_NEGATIVES:
             notes = (
                 f"no figures among {N_NEGATIVES} sampled items: of the catalogue of "
                 f"{counted(fitted.n_items_, 'items')} one history leaves only {n_left} unseen",
             )
         else:
-            for scorer, figures in ((fitted, metrics), (popularity, popular)):
-                ranks = rank_targets(
-                    scorer, known.groups, fitted.n_items_, seen=known.seen, random_state=seed
+            scorers = fitted, _Popularity(judged.catalogue_popularity)
+            among_samples = (
+                rank_targets(
+                    each, known.groups, fitted.n_items_, seen=known.seen, random_state=seed
                 )
-                for k in at:
-                    figures[f"sampled HIT@{k}"] = share * float(hit_rows(*ranks, k).mean())
-                    figures[f"sampled NDCG@{k}"] = share * float(gain_rows(*ranks, k).mean())
+                for each in scorers
+            )
+            metrics, by_popularity = (_of_samples(ranks, share, at) for ranks in among_samples)
         ranks = rank_by_popularity(judged.catalogue_popularity, known.groups, known.seen)
-        for k in at:
-            for name, rows_of in ROW_FIGURES.items():
-                values = rows_of(*ranks, k)
-                popular[f"full {name}@{k}"] = share * float(values.mean())
-                if judged.has_both:
-                    is_new = ~judged.is_repeat
-                    gained = float(values[is_new[known.rows]].sum())
-                    popular[f"{NEW} {name}@{k}"] = gained / int(is_new.sum())
-    else:
-        popular = {f"full {name}@{k}": 0.0 for k in at for name in ROW_FIGURES}
+        popular = {**by_popularity, **_of_popularity(judged, ranks, known.rows, share, at)}
     metrics |= judged.figures(at)
     notes = (*_behind_popularity(metrics, popular, at[0]), *notes)
     n_repeats = int(judged.is_repeat.sum())
@@ -112,6 +110,30 @@ def evaluate_queries(
         },
         rows=judged.table(dataset, at),
     )
+
+
+def _of_samples(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str, float]:
+    """Return figures among sampled items; `share`: of the targets that the model knows."""
+    figures = {}
+    for k in at:
+        figures[f"sampled HIT@{k}"] = share * float(hit_rows(*ranks, k).mean())
+        figures[f"sampled NDCG@{k}"] = share * float(gain_rows(*ranks, k).mean())
+    return figures
+
+
+def _of_popularity(
+    judged: JudgedTargets, ranks: TargetRanks, rows: IntArray, share: float, at: Sequence[int]
+) -> dict[str, float]:
+    """Return figures of who recommends what is popular; `rows`: the queries that have ranks."""
+    figures, is_new = {}, ~judged.is_repeat
+    for k in at:
+        for name, rows_of in ROW_FIGURES.items():
+            values = rows_of(*ranks, k)
+            figures[f"full {name}@{k}"] = share * float(values.mean())
+            if judged.has_both:
+                gained = float(values[is_new[rows]].sum())
+                figures[f"{NEW} {name}@{k}"] = gained / int(is_new.sum())
+    return figures
 
 
 def _behind_popularity(

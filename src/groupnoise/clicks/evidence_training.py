@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -115,28 +116,22 @@ def train_evidence(
     optimizers = _Optimizers(model, plan, anchors)
     if moments:
         restore_moments(model, optimizers.every, moments)
-    learned = list(model.parameters())
-    progress = EvidenceProgress(
-        model,
-        optimizers.every,
-        generator,
-        [noise] if model.encoder is None else [noise, model.encoder.generator],
-    )
+    draws = [noise] if model.encoder is None else [noise, model.encoder.generator]
+    progress = EvidenceProgress(model, optimizers.every, generator, draws)
     if saves is not None:
         saves.restore(progress)
-    # Without an encoder a step is few large operations, which threads share as well.
-    is_large = model.encoder is not None and plan.work_of_step(model) >= MIN_PARALLEL_WORK
-    n_parts = min(torch.get_num_threads(), MAX_PARTS) if device == CPU and is_large else 1
-    n_targets = sequences.sizes - 1
-    # Two threads have as much to do where a batch has as many long sequences for each.
-    unit = 2 if is_large and plan.batch_size >= MIN_UNITS * 2 * n_targets.max() else 1
-    n_sets = unit if plan.batch_size >= unit * MIN_SET else 1
-    loops = step_loops(plan.max_epochs * int(n_targets.sum())) if device == CPU else None
-    with thread_pool(n_parts) as pool:
+    learned, shares = list(model.parameters()), _Shares.of(model, plan, sequences)
+    n_targets = int((sequences.sizes - 1).sum())
+    loops = step_loops(plan.max_epochs * n_targets) if device == CPU else None
+    with thread_pool(shares.n_parts) as pool:
+        descend = partial(
+            descend_loss, model, plan=plan, noise=noise, lookup=optimizers.lookup, pool=pool,
+            n_parts=shares.n_parts, n_sets=shares.n_sets, loops=loops,
+        )  # fmt: skip
         for epoch in range(len(progress.records), plan.max_epochs):
             started = time.perf_counter()
             model.train()
-            batches = list(_batches(n_targets, plan.batch_size, generator, unit))
+            batches = list(_batches(sequences.sizes - 1, plan.batch_size, generator, shares.unit))
             loss_sum, rate = 0.0, plan.learning_rate
             for step, rows in enumerate(batches):
                 if saves is not None:
@@ -144,36 +139,15 @@ def train_evidence(
                 clicks = _padded(sequences, rows, fill=model.n_items).to(device)
                 for parameter in learned:
                     parameter.grad = None
-                loss_sum += descend_loss(
-                    model,
-                    clicks,
-                    plan,
-                    noise,
-                    optimizers.lookup,
-                    pool=pool,
-                    n_parts=n_parts,
-                    n_sets=n_sets,
-                    loops=loops,
-                )
+                loss_sum += descend(clicks)
                 left = 1 - (epoch + step / len(batches)) / plan.max_epochs
                 rate = optimizers.step(left, epoch * len(batches) + step + 1, pool)
-            mean = loss_sum / len(batches)
-            if not np.isfinite(mean):
-                raise TrainingError(
-                    f"the loss became {mean} in epoch {epoch + 1}; lower learning_rate "
-                    f"({plan.learning_rate})."
-                )
             optimizers.settle()
             model.eval()
-            record: dict[str, Any] = {
-                "epoch": epoch + 1,
-                "n_epochs": plan.max_epochs,
-                "loss": mean,
-                "learning_rate": rate,
-                "seconds": time.perf_counter() - started,
-            }
-            if n_sets > 1 and (plan.n_negatives or model.n_items) < model.n_items:
-                record["candidate_sets"] = n_sets
+            record = _checked_record(epoch + 1, plan, loss_sum / len(batches))
+            record |= {"learning_rate": rate, "seconds": time.perf_counter() - started}
+            if shares.n_sets > 1 and (plan.n_negatives or model.n_items) < model.n_items:
+                record["candidate_sets"] = shares.n_sets
             if validate is not None:
                 with answering_on_cpu(model, device):
                     record["validation"] = float(validate())
@@ -190,6 +164,39 @@ def train_evidence(
     model.eval()
     model.to(CPU)
     return progress.records
+
+
+def _checked_record(epoch: int, plan: EvidencePlan, loss: float) -> dict[str, Any]:
+    """Return the record of an epoch; refuse a loss that is no number."""
+    if not np.isfinite(loss):
+        raise TrainingError(
+            f"the loss became {loss} in epoch {epoch}; lower learning_rate ({plan.learning_rate})."
+        )
+    return {"epoch": epoch, "n_epochs": plan.max_epochs, "loss": loss}
+
+
+class _Shares(NamedTuple):
+    """How the sequences of a batch are shared out.
+
+    `n_parts`: threads. `unit`: sequences that stay together. `n_sets`: parts that each draw their
+    own candidates.
+    """
+
+    n_parts: int
+    unit: int
+    n_sets: int
+
+    @classmethod
+    def of(cls, model: EvidenceModel, plan: EvidencePlan, sequences: Groups) -> _Shares:
+        """Return what suits a model and sequences; candidates do not depend on threads."""
+        # Without an encoder a step is few large operations, which threads share as well.
+        is_large = model.encoder is not None and plan.work_of_step(model) >= MIN_PARALLEL_WORK
+        is_shared = is_large and current_device() == CPU
+        longest = (sequences.sizes - 1).max()
+        # Two threads have as much to do where a batch has as many long sequences for each.
+        unit = 2 if is_large and plan.batch_size >= MIN_UNITS * 2 * longest else 1
+        n_sets = unit if plan.batch_size >= unit * MIN_SET else 1
+        return cls(min(torch.get_num_threads(), MAX_PARTS) if is_shared else 1, unit, n_sets)
 
 
 class _Optimizers:

@@ -206,24 +206,20 @@ def feature_columns(
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
         check_decimal_commas(table, free)
+    words = [column for column in free if column not in numeric]
+    categories = [column for column in words if names_categories(table, column)]
+    recurring = []
+    if answers is not None:
+        recurring = [column for column in categories if recurs(table, column, group_of_row)]
     left_out = {
-        column: MARKED if _are_marked_numbers(table.frame[column]) else "not numeric"
-        for column in free
-        if column not in numeric
+        column: "not numeric; --features takes its words if you name it"
+        if column in categories
+        else (MARKED if _are_marked_numbers(table.frame[column]) else "not numeric")
+        for column in words
+        if column not in recurring
     }
-    categories = [column for column in left_out if names_categories(table, column)]
-    for column in categories:
-        left_out[column] = "not numeric; --features takes its words if you name it"
-    recurring = [
-        column
-        for column in categories
-        if answers is not None and recurs(table, column, group_of_row)
-    ]
-    for column in recurring:
-        del left_out[column]
     for column in numeric:
-        fault = why_no_feature(table, column, group_of_row)
-        if fault is not None:
+        if (fault := why_no_feature(table, column, group_of_row)) is not None:
             left_out[column] = fault
     for column in [*numeric, *recurring]:
         fault = None if answers is None else answers.given_away(table.frame[column], group_of_row)
@@ -242,6 +238,17 @@ def feature_columns(
             f"{table.origin} has no numeric column left to be a feature{others}; name columns of "
             f"numbers or of text with `features` (--features{such_as})."
         )
+    _say_taken(table, chosen, recurring, report)
+    if left_out:
+        report(f"left out {_listing(left_out)}")
+    return chosen, recurring
+
+
+def _say_taken(
+    table: Table, chosen: Sequence[str], recurring: Sequence[str], report: Report
+) -> None:
+    """Say which columns of numbers, and of categories, are features."""
+    columns = table.frame.columns
     if chosen:
         first, last = columns.index(chosen[0]), columns.index(chosen[-1])
         is_range = len(chosen) > 1 and last - first + 1 == len(chosen)
@@ -251,9 +258,6 @@ def feature_columns(
         named = _joined([repr(column) for column in recurring])
         report(f"took the categories of {named} as features")
         _empty_categories(table, recurring, report)
-    if left_out:
-        report(f"left out {_listing(left_out)}")
-    return chosen, recurring
 
 
 def _are_marked_numbers(cells: pl.Series) -> bool:

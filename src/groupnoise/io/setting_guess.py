@@ -29,7 +29,7 @@ from groupnoise.io.column_names import (
 )
 from groupnoise.io.columns import are_unnamed_clicks, check_no_votes
 from groupnoise.io.delimited import holds_histories, read_separator
-from groupnoise.io.sources import find_source, say_nothing
+from groupnoise.io.sources import Source, find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, Table, read_content
 
 MIN_MARKS, MAX_MARKS = 3, 10
@@ -132,11 +132,7 @@ def guess_setting(
     source = find_source(path, format=format, encoding=encoding)
     if source.format in ARRAY_FORMATS:
         return _of_arrays(path, list(load_arrays(source).arrays), given)
-    first = source.paths[0]
-    if source.format in DELIMITED or source.format == "jsonl":
-        content = next(source.line_blocks(first, HEAD_BYTES), b"")
-    else:
-        content = source.read_bytes(first)
+    first, content = source.paths[0], _first_bytes(source)
     if not content.strip():
         raise DataError(f"{path} is empty; give a file with at least one row.")
     if source.format == "text" and holds_histories(content):
@@ -146,8 +142,7 @@ def guess_setting(
     table = read_content(
         first, content, source.format, report=say_nothing, separator=separator, **form
     )
-    head = table.frame
-    columns = head.columns
+    head, columns = table.frame, table.frame.columns
     if set(OF_BAGS) <= set(columns):
         raise DataError(
             f"{path} is what `review` exported about bags, without what they hold; fit the bags "
@@ -156,45 +151,68 @@ def guess_setting(
     found = settings_of_columns(columns, given) if setting is None else []
     if not found and setting in (None, "rs") and are_unnamed_clicks(head):
         return Guess("rs", "read as clicks (--setting rs), by its columns without names")
-    if not found:
-        check_no_votes(columns, path)
-        known = {part: usual_column(part, columns) for part in ("group", "label", "user", "item")}
-        known |= {part: name for part, name in given.items() if isinstance(name, str)}
-        told = {part: name for part, name in known.items() if name}
-        readings = readings_of_cells(head, told)
-        readings = [each for each in readings if setting in (None, each.setting)]
-        if len(readings) == 1 and not readings[0].doubt:
-            return _told(readings[0])
-        if readings:
-            raise DataError(_question(path, readings))
-        _check_bags_agree(table, told)
+    if not found and (by_cells := _by_cells(path, table, given, setting)) is not None:
+        return by_cells
     if found == ["mil"] and "label" not in given:
         other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))
         if len(other) == 1 and "group" not in given:
             return _told(other[0])
     if found == ["rs"] and not given:
-        usual = {part: usual_column(part, columns) for part in ("user", "item", "time", "rating")}
-        clicks = {part: name for part, name in usual.items() if name}
+        clicks = _usual_columns(columns, "user", "item", "time", "rating")
         if bags := bags_beside(head, clicks):
-            ids: dict[str, str] = {
-                part: clicks[part] for part in clicks if part in TELLING["rs"][0]
-            }
+            ids = {part: name for part, name in clicks.items() if part in TELLING["rs"][0]}
             raise DataError(_question(path, [CellReading("rs", ids, ""), *bags]))
     if len(found) != 1:
-        why = "fit more than one kind of data" if found else "do not tell what it holds"
-        shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
-        files = ", give the table of labels (--labels) if each file is a bag"
-        files *= Path(path).is_dir()
-        raise DataError(
-            f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
-            f"--group and --label of bags, --candidates){files}, or make labels of "
-            f"votes and lists of labels with `groupnoise resolve`{_of_marks(head)}."
-        )
+        raise DataError(_about_columns(path, head, found))
     parts, called = TELLING[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
     if found == ["pll"] and is_resolved(columns):
         named = "columns, which `resolve` wrote"
     return Guess(found[0], f"read as {called} (--setting {found[0]}), by its {named}")
+
+
+def _first_bytes(source: Source) -> bytes:
+    """Return the first lines of the first file, or all of it where it is not read by lines."""
+    if source.format in DELIMITED or source.format == "jsonl":
+        return next(source.line_blocks(source.paths[0], HEAD_BYTES), b"")
+    return source.read_bytes(source.paths[0])
+
+
+def _usual_columns(columns: Sequence[str], *parts: str) -> dict[str, str]:
+    """Return by part the columns that are usually called so."""
+    usual = {part: usual_column(part, columns) for part in parts}
+    return {part: name for part, name in usual.items() if name}
+
+
+def _by_cells(
+    path: str, table: Table, given: Mapping[str, Any], setting: str | None
+) -> Guess | None:
+    """Return what cells tell a table to be, None where they do not; refuse what may be several."""
+    check_no_votes(table.frame.columns, path)
+    known = _usual_columns(table.frame.columns, "group", "label", "user", "item")
+    known |= {part: name for part, name in given.items() if isinstance(name, str) and name}
+    readings = [
+        each for each in readings_of_cells(table.frame, known) if setting in (None, each.setting)
+    ]
+    if len(readings) == 1 and not readings[0].doubt:
+        return _told(readings[0])
+    if readings:
+        raise DataError(_question(path, readings))
+    _check_bags_agree(table, known)
+    return None
+
+
+def _about_columns(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
+    """Say that columns tell nothing, or fit more than one kind of data (`found`)."""
+    why = "fit more than one kind of data" if found else "do not tell what it holds"
+    shown = f"{', '.join(head.columns[:12])}{', ...' * (head.width > 12)}"
+    files = ", give the table of labels (--labels) if each file is a bag"
+    files *= Path(path).is_dir()
+    return (
+        f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
+        f"--group and --label of bags, --candidates){files}, or make labels of "
+        f"votes and lists of labels with `groupnoise resolve`{_of_marks(head)}."
+    )
 
 
 def _of_marks(head: pl.DataFrame) -> str:

@@ -136,31 +136,37 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
             f"{votes.class_names[0]!r} to {votes.class_names[-1]!r} are taken as grades: "
             "a near one is likelier than a far one"
         )
-    for number, name in enumerate(votes.annotator_names):
-        mine = votes.named_labels()[votes.annotators == number]
-        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
-            always = " or ".join(repr(votes.class_names[k]) for k in np.flatnonzero(mine[0]))
-            said.append(
-                f"annotator {name!r} said {always} in all of {counted(len(mine), 'votes')}, "
-                "which tells nothing about the rows"
-            )
-        elif len(mine) >= STUCK_VOTES and (lazy := _mostly_one(votes, number)) is not None:
-            label, n_said, elsewhere = lazy
-            said.append(
-                f"annotator {name!r} said {label!r} in {n_said} of {len(mine)} votes, others in "
-                f"{elsewhere:.0%} of theirs: these votes count little"
-            )
-        elif len(mine) >= STUCK_VOTES:
-            own = mine.any(axis=0)
-            others = votes.named_labels()[votes.annotators != number].any(axis=0)
-            if others.any() and not (own & others).any():
-                labels = quoted([votes.class_names[k] for k in np.flatnonzero(own)[:MAX_OWN]])
-                more = ", ..." * bool(own.sum() > MAX_OWN)
-                said.append(
-                    f"annotator {name!r} names no label that anybody else names, but {labels}{more}"
-                    "; where they mean the same, write them alike"
-                )
-    return said
+    about = (_about_annotator(votes, number) for number in range(len(votes.annotator_names)))
+    return [*said, *(sentence for sentence in about if sentence)]
+
+
+def _about_annotator(votes: Votes, number: int) -> str:
+    """Say what is odd of all votes of somebody, or nothing."""
+    is_mine, name = votes.annotators == number, votes.annotator_names[number]
+    mine = votes.named_labels()[is_mine]
+    if len(mine) < STUCK_VOTES:
+        return ""
+    if (mine == mine[0]).all():
+        always = " or ".join(repr(votes.class_names[k]) for k in np.flatnonzero(mine[0]))
+        return (
+            f"annotator {name!r} said {always} in all of {counted(len(mine), 'votes')}, which "
+            "tells nothing about the rows"
+        )
+    if (lazy := _mostly_one(votes, number)) is not None:
+        label, n_said, elsewhere = lazy
+        return (
+            f"annotator {name!r} said {label!r} in {n_said} of {len(mine)} votes, others in "
+            f"{elsewhere:.0%} of theirs: these votes count little"
+        )
+    own, others = mine.any(axis=0), votes.named_labels()[~is_mine].any(axis=0)
+    if not others.any() or (own & others).any():
+        return ""
+    labels = quoted([votes.class_names[k] for k in np.flatnonzero(own)[:MAX_OWN]])
+    more = ", ..." * bool(own.sum() > MAX_OWN)
+    return (
+        f"annotator {name!r} names no label that anybody else names, but {labels}{more}; where "
+        "they mean the same, write them alike"
+    )
 
 
 def _mostly_one(votes: Votes, number: int) -> tuple[str, int, float] | None:

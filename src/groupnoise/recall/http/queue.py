@@ -124,7 +124,8 @@ def _taken(
         fits = not batch or (
             n_histories + len(one.histories) <= MAX_TOGETHER
             and n_scores + one.n_scores <= max_scores
-            and (one.model is batch[0].model and one.options == batch[0].options)
+            and one.model is batch[0].model
+            and one.options == batch[0].options
         )
         if fits:
             batch.append(one)
