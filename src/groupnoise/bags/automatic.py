@@ -59,21 +59,35 @@ class Outcome:
     bag_sets: SetCalibration | None = None
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a search for members.
+
+    `explicit`: parameters the user gave.
+    `given`: weight and parameters of each member, where nothing is searched for.
+    `budget`: seconds after which no further trial is begun.
+    `may_guess`: whether held-out bags may tell which of two classes is negative.
+    `reasons`: sentences on what was decided before.
+    `on_progress`: called with a record per trial.
+    """
+
+    explicit: Mapping[str, Any]
+    given: Sequence[tuple[float, Mapping[str, Any]]] | None = None
+    budget: float | None = None
+    may_guess: bool = False
+    reasons: Sequence[str] = ()
+    on_progress: ProgressCallback | None = None
+
+
 def decide_members(
     bags: Groups,
     labels: BoolArray,
     classes: NDArray[Any],
     negative: int | None,
-    *,
-    explicit: Mapping[str, Any],
-    given: Sequence[tuple[float, Mapping[str, Any]]] | None,
-    budget: float | None,
+    asked: Asked,
     generator: np.random.Generator,
-    may_guess: bool = False,
     patients: NDArray[Any] | None = None,
     truth: IntArray | None = None,
-    reasons: Sequence[str] = (),
-    on_progress: ProgressCallback | None = None,
 ) -> Outcome:
     """Decide on members and train them.
 
@@ -81,17 +95,12 @@ def decide_members(
     `labels`: of shape (n_bags, n_classes).
     `classes`: what the columns stand for.
     `negative`: column of the negative label.
-    `explicit`: parameters the user gave.
-    `given`: weight and parameters of each member, where nothing is searched for.
-    `budget`: seconds after which no further trial is begun.
     `generator`: decides all randomness.
-    `may_guess`: whether held-out bags may tell which of two classes is negative.
     `patients`: whose bags are held out together.
     `truth`: the column of the true label of each instance, -1 where it is not known.
-    `reasons`: sentences on what was decided before.
-    `on_progress`: called with a record per trial.
     """
-    if may_guess and given is None and len(bags) >= MIN_BAGS:
+    explicit, given, reasons = asked.explicit, asked.given, asked.reasons
+    if asked.may_guess and given is None and len(bags) >= MIN_BAGS:
         negative, said = guess_negative(
             bags, labels, classes, int(generator.integers(2**31)), patients
         )
@@ -120,7 +129,7 @@ def decide_members(
         found = SearchResult(options[:1], [], 0.0, [(options[0], 1.0)], why)
         warnings.append(_about_scarce(len(bags) if few_bags else None, options[0].name))
     else:
-        found = search_members(search, options, explicit, budget, on_progress)
+        found = search_members(search, options, explicit, asked.budget, asked.on_progress)
     if truth is not None and (truth >= 0).any():
         search.teach(*taught_bags(bags, labels, truth), negative)
         n_known = int((truth >= 0).sum())
@@ -148,7 +157,7 @@ def decide_members(
         baselines={"label frequencies": float(baseline.mean())},
         held_out=held_out,
         seconds=found.seconds,
-        budget=budget,
+        budget=asked.budget,
     )
     return Outcome(made.ensemble, decisions, *sets)
 

@@ -32,7 +32,7 @@ from groupnoise.bags.label_table import (
     names_no_bag,
     read_label_table,
 )
-from groupnoise.bags.label_words import BagRequest
+from groupnoise.bags.request import BagRequest
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, release_pages
 from groupnoise.core.checks import require

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from groupnoise.bags.automatic import Asked
 from groupnoise.bags.calibration import BagCalibration
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import (
@@ -325,24 +326,18 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         if checkpoint is not None:
             given = {"labels": labels, "patients": patients, "truth": truth}
             saves = FitSaves(checkpoint, bags, {**self._settings(), **given}, generator)
+        is_open = is_auto(self.negative_label) and negative is None and len(self.classes_) == 2
+        asked = Asked(
+            explicit,
+            given=self.ensemble,
+            budget=parse_budget(self.budget, default=AUTO_BUDGET),
+            may_guess=is_open and bool((labels.sum(axis=1) == 1).all()),
+            reasons=said,
+            on_progress=self.on_epoch,
+        )
         with training_on(self.device), small_models(saves, self.on_epoch):
             outcome = decide_anywhere(
-                bags,
-                labels,
-                self.classes_,
-                negative,
-                explicit=explicit,
-                given=self.ensemble,
-                budget=parse_budget(self.budget, default=AUTO_BUDGET),
-                generator=generator,
-                may_guess=is_auto(self.negative_label)
-                and negative is None
-                and len(self.classes_) == 2
-                and bool((labels.sum(axis=1) == 1).all()),
-                patients=patients,
-                truth=truth,
-                reasons=said,
-                on_progress=self.on_epoch,
+                bags, labels, self.classes_, negative, asked, generator, patients, truth
             )
         self._answer_by(outcome.ensemble)
         self.decisions_ = outcome.decisions

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.bags.forms import is_complete
-from groupnoise.bags.label_words import (
-    about_truth,
-    figures_of_none,
-    figures_with_background,
-    known_labels_of,
-    with_negative,
-)
+from groupnoise.bags.label_words import known_labels_of, with_negative
 from groupnoise.bags.object_answers import (
     answered_columns,
     bag_probabilities,
@@ -35,6 +29,7 @@ from groupnoise.core.class_metrics import (
 )
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
+from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.label_spellings import as_spelt
 from groupnoise.io.setting import Evaluation
@@ -228,3 +223,69 @@ def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, Bo
     if is_complete(truth, dataset.labels, bag_of_row):
         return labels, np.ones(labels.shape, dtype=bool)
     return labels, (truth >= 0)[:, None] | ~dataset.labels[bag_of_row]
+
+
+def figures_of_none(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
+    """Return how well bags without any label are found; both of shape (n_bags, n_classes)."""
+    truth, answers = labels.sum(axis=1) == 0, sets.sum(axis=1) == 0
+    n_own, n_found, n_right = (int(each.sum()) for each in (truth, answers, truth & answers))
+    return {
+        "bags": n_own,
+        "bag precision": n_right / max(1, n_found),
+        "bag recall": n_right / n_own,
+        "bag F1": 2 * n_right / (n_own + n_found),
+    }
+
+
+def figures_with_background(
+    labels: BoolArray, answers: IntArray, called: BoolArray, background: FloatArray
+) -> dict[str, float]:
+    """Return how well instances of no class are told from the others, and all of them answered.
+
+    `labels` (n_instances, n_classes): the truth. `answers`: the likeliest class of each instance.
+    `called`: which of them are called background. `background`: how likely they are; zeros of a
+    model that took none.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    outside = ~labels.any(axis=1)
+    right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
+    figures = {
+        "accuracy with background": float(np.where(outside, called, right & ~called).mean()),
+        "background recall": float(called[outside].mean()),
+    }
+    if background.any():
+        figures["background AUROC"] = float(roc_auc_score(outside, background))
+    return figures
+
+
+def about_truth(
+    labels: BoolArray,
+    is_rated: BoolArray,
+    with_background: Mapping[str, float],
+    tells_background: bool,
+) -> list[str]:
+    """Say which instances are not counted in accuracies, and why.
+
+    `with_background`: the figures of background. `tells_background`: whether the model calls any
+    instance so.
+    """
+    n_all, n_without = len(labels), int((~labels.any(axis=1)).sum())
+    if not n_without:
+        return []
+    if not is_rated.all():
+        return [
+            f"of {n_without} of {counted(n_all, 'instances')} the truth is empty, background or "
+            "unknown, and some labels of bags have no instance: figures of instances leave them out"
+        ]
+    n_called = round(n_without * with_background["background recall"])
+    also = (
+        f"; {n_called} of them are called background, and accuracy with background counts all"
+        if tells_background
+        else "; the model took no background and gives each a label of bags, which accuracy with "
+        "background counts as wrong"
+    )
+    return [
+        f"{n_without} of {n_all} instances are background: wrong for every class in AUROC and "
+        f"average precision, and left out of accuracy{also}"
+    ]

@@ -15,12 +15,12 @@ from groupnoise.bags.bag_files import SUFFIXES
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
 from groupnoise.bags.label_table import patients_of_rows
 from groupnoise.bags.label_words import (
-    BagRequest,
     KnownLabels,
     as_one_spelling,
     read_bag_truth,
     say_of_labels,
 )
+from groupnoise.bags.request import BagRequest
 from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
@@ -173,40 +173,22 @@ def _check_no_label_table(source: Any, path: Path | None, given: Mapping[str, An
 
 
 def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
-    columns, report, labels_needed = table.frame.columns, asked.report, asked.labels_needed
-    taken = set(asked.feature_names or ())
-    told: dict[str, Any] = {"origin": table.origin, "report": report, "taken": taken}
-    group_column = need_column("group", asked.group, columns, **told)
-    taken.add(group_column)
-    if asked.label is not None:
-        label_columns = match_columns("label", asked.label, columns, table.origin)
-    else:
-        found = (need_column if labels_needed else pick_column)("label", None, columns, **told)
-        label_columns = [] if found is None else [found]
-    taken.update(label_columns)
-    truth_column = pick_column("truth", asked.truth, columns, **told)
-    if truth_column is not None:
-        taken.add(truth_column)
-
-    table = _with_merged_cells(table, group_column, label_columns if labels_needed else (), report)
-    bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
+    report, taken = asked.report, set(asked.feature_names or ())
+    group, label_columns, truth_column = _columns_of_bags(table, asked, taken)
+    table = _with_merged_cells(table, group, label_columns if asked.labels_needed else (), report)
+    bag_ids, bag_of_row = number_ids(read_id_cells(table, group))
     for sentence in about_shortened_ids(bag_ids, "bags"):
         report(sentence)
-    patients, patient_column = patients_of_rows(table, asked.patient, taken, group_column)
+    patients, patient_column = patients_of_rows(table, asked.patient, taken, group)
     if patient_column is not None:
         taken.add(patient_column)
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []
-    if labels_needed:
+    if asked.labels_needed:
         memberships, class_names = read_memberships(
-            table,
-            label_columns,
-            separator=asked.label_separator,
-            report=report,
-            may_lack=True,
-            several=asked.known.has_sets,
-            n_groups=len(bag_ids),
-        )
+            table, label_columns, separator=asked.label_separator, report=report, may_lack=True,
+            several=asked.known.has_sets, n_groups=len(bag_ids),
+        )  # fmt: skip
         class_names, memberships = as_one_spelling(class_names, memberships, bag_of_row, report)
     answers = RowAnswers(memberships, class_names) if class_names else None
     matrix, names = features_of_table(
@@ -215,11 +197,10 @@ def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
     )  # fmt: skip
     learned = categories_of(table, names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
-    bags = Groups(matrix[order.objects], order.offsets)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
     first_rows = order.objects[order.offsets[:-1]]
     instance_labels = None
-    if labels_needed:
+    if asked.labels_needed:
         if patients is not None:
             report(
                 f"bags of each of the {patients.n_unique()} in column {patient_column!r} stay "
@@ -236,7 +217,7 @@ def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
             instance_labels = right[order.objects]
     return BagDataset(
         name=name,
-        bags=bags,
+        bags=Groups(matrix[order.objects], order.offsets),
         labels=labels,
         class_names=class_names,
         instance_labels=instance_labels,
@@ -244,11 +225,31 @@ def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
         bag_ids=bag_ids[bag_numbers],
         source_rows=order.objects,
         patients=None if patients is None else ids_as_array(patients[first_rows]),
-        columns={"group": group_column, "label": label_columns, "truth": truth_column}
+        columns={"group": group, "label": label_columns, "truth": truth_column}
         | ({} if patient_column is None else {"patient": patient_column})
         | ({"categories": learned} if learned else {})
         | ({"fill": asked.fill.learned} if asked.fill is not None else {}),
     )
+
+
+def _columns_of_bags(
+    table: Table, asked: BagRequest, taken: set[str]
+) -> tuple[str, list[str], str | None]:
+    """Return the columns of bags, of their labels and of the truth, and add them to `taken`."""
+    columns = table.frame.columns
+    told: dict[str, Any] = {"origin": table.origin, "report": asked.report, "taken": taken}
+    group = need_column("group", asked.group, columns, **told)
+    taken.add(group)
+    if asked.label is not None:
+        labels = match_columns("label", asked.label, columns, table.origin)
+    else:
+        find = need_column if asked.labels_needed else pick_column
+        found = find("label", None, columns, **told)
+        labels = [] if found is None else [found]
+    taken.update(labels)
+    truth = pick_column("truth", asked.truth, columns, **told)
+    taken |= set() if truth is None else {truth}
+    return group, labels, truth
 
 
 def _labels_of_bags(

@@ -15,7 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_files import ARRAYS, TABLES
-from groupnoise.bags.label_words import BagRequest, KnownLabels, say_of_labels
+from groupnoise.bags.label_words import KnownLabels, say_of_labels
+from groupnoise.bags.request import BagRequest
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError

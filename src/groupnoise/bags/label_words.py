@@ -1,8 +1,8 @@
-"""Bags and instances that have none of the labels: how cells say it, and how it is judged."""
+"""Bags and instances that have none of the labels: how cells and files say it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 
 from groupnoise.bags.forms import NOTHING, NOTHING_OF_TWO, is_complete, negative_column
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import OF_BAGS
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.label_spellings import heard_labels, labels_to_look_at
 from groupnoise.io.memberships import NO_LABEL, read_truth
-from groupnoise.io.missing_numbers import Fill
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 
@@ -40,28 +39,6 @@ class KnownLabels:
     classes: tuple[str, ...] = ()
     negative: str | None = None
     has_sets: bool = False
-
-
-@dataclass(frozen=True)
-class BagRequest:
-    """What `read_bags` was asked for, by the names of its parameters.
-
-    `form`: of tables, as `read_table` takes it; of a table of labels the encoding alone.
-    """
-
-    report: Report
-    group: str | None
-    label: str | Sequence[str] | None
-    features: str | Sequence[str] | None
-    truth: str | None
-    label_separator: str | None
-    patient: str | None
-    split: str | None
-    feature_names: Sequence[str] | None
-    labels_needed: bool
-    known: KnownLabels
-    fill: Fill | None
-    form: Mapping[str, Any]
 
 
 def known_labels_of(fitted: Any) -> KnownLabels:
@@ -235,69 +212,3 @@ def with_negative(dataset: BagDataset, negative: str | None) -> BagDataset:
     labels = np.pad(dataset.labels, ((0, 0), (0, len(names) - len(dataset.class_names))))
     labels[without, names.index(negative)] = True
     return replace(dataset, labels=labels, class_names=names)
-
-
-def figures_of_none(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
-    """Return how well bags without any label are found; both of shape (n_bags, n_classes)."""
-    truth, answers = labels.sum(axis=1) == 0, sets.sum(axis=1) == 0
-    n_own, n_found, n_right = (int(each.sum()) for each in (truth, answers, truth & answers))
-    return {
-        "bags": n_own,
-        "bag precision": n_right / max(1, n_found),
-        "bag recall": n_right / n_own,
-        "bag F1": 2 * n_right / (n_own + n_found),
-    }
-
-
-def figures_with_background(
-    labels: BoolArray, answers: IntArray, called: BoolArray, background: FloatArray
-) -> dict[str, float]:
-    """Return how well instances of no class are told from the others, and all of them answered.
-
-    `labels` (n_instances, n_classes): the truth. `answers`: the likeliest class of each instance.
-    `called`: which of them are called background. `background`: how likely they are; zeros of a
-    model that took none.
-    """
-    from sklearn.metrics import roc_auc_score
-
-    outside = ~labels.any(axis=1)
-    right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
-    figures = {
-        "accuracy with background": float(np.where(outside, called, right & ~called).mean()),
-        "background recall": float(called[outside].mean()),
-    }
-    if background.any():
-        figures["background AUROC"] = float(roc_auc_score(outside, background))
-    return figures
-
-
-def about_truth(
-    labels: BoolArray,
-    is_rated: BoolArray,
-    with_background: Mapping[str, float],
-    tells_background: bool,
-) -> list[str]:
-    """Say which instances are not counted in accuracies, and why.
-
-    `with_background`: the figures of background. `tells_background`: whether the model calls any
-    instance so.
-    """
-    n_all, n_without = len(labels), int((~labels.any(axis=1)).sum())
-    if not n_without:
-        return []
-    if not is_rated.all():
-        return [
-            f"of {n_without} of {counted(n_all, 'instances')} the truth is empty, background or "
-            "unknown, and some labels of bags have no instance: figures of instances leave them out"
-        ]
-    n_called = round(n_without * with_background["background recall"])
-    also = (
-        f"; {n_called} of them are called background, and accuracy with background counts all"
-        if tells_background
-        else "; the model took no background and gives each a label of bags, which accuracy with "
-        "background counts as wrong"
-    )
-    return [
-        f"{n_without} of {n_all} instances are background: wrong for every class in AUROC and "
-        f"average precision, and left out of accuracy{also}"
-    ]

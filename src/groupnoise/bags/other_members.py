@@ -51,10 +51,15 @@ class ForestBatch(Batch):
     `generator`: decides the trees.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.n_trees = max(MIN_TREES, -(-N_TREES // self.n_copies))
-        self.encoder = TreesEncoder(self.width, 0, 0, 0, 2)
+    @cached_property
+    def encoder(self) -> TreesEncoder:
+        """The trees of all copies, one copy after the other; none before they are grown."""
+        return TreesEncoder(self.width, 0, 0, 0, 2)
+
+    @property
+    def n_trees(self) -> int:
+        """The trees of a copy."""
+        return max(MIN_TREES, -(-N_TREES // self.n_copies))
 
     def train(self, report: ProgressCallback | None = None) -> ForestBatch:
         """Grow all copies, or find them where they were saved."""

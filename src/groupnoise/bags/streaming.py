@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide_members
+from groupnoise.bags.automatic import MIN_BAGS, Asked, Outcome, decide_members
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.held_out import calibrated, combined, draw_folds
@@ -40,29 +40,18 @@ def decide_anywhere(
     labels: BoolArray,
     classes: NDArray[Any],
     negative: int | None,
-    *,
+    asked: Asked,
     generator: np.random.Generator,
     patients: NDArray[Any] | None = None,
     truth: IntArray | None = None,
-    **how: Any,
 ) -> Outcome:
     """Decide on members and train them, in memory, or from disk after a look at a sample."""
     if not isinstance(bags, StreamedGroups):
-        return decide_members(
-            bags, labels, classes, negative, generator=generator, patients=patients, truth=truth,
-            **how,
-        )  # fmt: skip
+        return decide_members(bags, labels, classes, negative, asked, generator, patients, truth)
     taken = draw_bags(labels, generator)
     sample = thinned(bags, taken, search_rows(labels), generator)
-    outcome = decide_members(
-        sample,
-        labels[taken],
-        classes,
-        negative,
-        generator=generator,
-        patients=None if patients is None else patients[taken],
-        **how,
-    )
+    own = None if patients is None else patients[taken]
+    outcome = decide_members(sample, labels[taken], classes, negative, asked, generator, own)
     ensemble = _trained_on_all(outcome.ensemble, len(taken), bags, labels, generator, patients)
     said = outcome.decisions
     facts = {
