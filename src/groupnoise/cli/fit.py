@@ -218,7 +218,6 @@ class _Task:
 def _prepared(asked: _Asked) -> _Task:
     """Read the data, hold out groups, and make the estimator that was asked for."""
     method, learn_truth, folder = asked.method, asked.learn_truth, asked.out_of_core
-    pairs = [] if method == AUTO_METHOD else asked.pairs
     from_review = learn_truth is not None and Path(learn_truth).is_file()
     options = asked.options
     if learn_truth is not None and not from_review:
@@ -226,7 +225,7 @@ def _prepared(asked: _Asked) -> _Task:
 
     def fits_setting(setting: str) -> None:
         if method != AUTO_METHOD:
-            check_names(method, pairs, setting)
+            check_names(method, asked.pairs, setting)
 
     if folder is None:
         found = find_data(asked.data, options, check=fits_setting)
@@ -239,7 +238,7 @@ def _prepared(asked: _Asked) -> _Task:
     if method == AUTO_METHOD:
         method, estimator = chosen_method(found, training, asked.budget, asked.seed, asked.quiet)
     else:
-        estimator = make_estimator(method, pairs, asked.paper, asked.seed, found)
+        estimator = make_estimator(method, asked.pairs, asked.paper, asked.seed, found)
     if learn_truth is not None and from_review:
         training = _with_export(found, training, learn_truth)
     return _Task(asked, method, estimator, found, training, held_out, protocol)
