@@ -140,7 +140,7 @@ def background_share(
 def _own(labels: BoolArray, bag: IntArray, part: BoolArray) -> tuple[BoolArray, FloatArray]:
     """Return the labels of each row's bag, and how frequent labels are among rows.
 
-    A bag without a label, which tells nothing of its rows, counts as one of the first.
+    A bag without a label, which tells nothing of its rows, counts as a bag of the first class.
     """
     own = labels[bag]
     own[~own.any(axis=1), 0] = True

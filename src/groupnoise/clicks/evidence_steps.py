@@ -75,13 +75,13 @@ class EvidencePlan:
 
     @classmethod
     def of(
-        cls, parameters: Mapping[str, Any], max_epochs: int, careful: float = 1.0
+        cls, parameters: Mapping[str, Any], max_epochs: int, rate_scale: float = 1.0
     ) -> EvidencePlan:
-        """Return the plan of an option; `careful`: the step size, in units of what it states."""
+        """Return the plan of an option; `rate_scale`: multiplies the step size that it states."""
         return cls(
             max_epochs=max_epochs,
             batch_size=parameters["batch_size"],
-            learning_rate=careful * parameters["learning_rate"],
+            learning_rate=rate_scale * parameters["learning_rate"],
             weight_decay=parameters["weight_decay"],
             n_negatives=None if parameters["candidates"] == "full" else parameters["n_negatives"],
         )

@@ -271,9 +271,9 @@ class ItemSlices(NamedTuple):
 
 @torch.no_grad()
 def history_logits(model: MatchingModel, mixture: Mixture) -> RowScores:
-    """Return what scores histories that are one query each and are read once, a few at a time.
+    """Return a function that scores histories a few at a time: each is one query, and read once.
 
-    Scores before the softmax, of all items: what a history is normalized by orders nothing.
+    Its scores are those of all items before the softmax, whose denominator changes no order.
     """
     everything = torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)

@@ -153,10 +153,11 @@ def contrastive_weight(
     context: _Context,
     scale: float,
 ) -> Float32Array:
-    """Return it in the authors' form: a click against negatives, each in the context of the group.
+    """Return log P(click | history) as the authors' code does: a click is held against negatives.
 
-    `negatives` (n_negatives, dim): what every click is held against. As in their code an object's
-    own similarity enters its attention as zero.
+    All of them stand in the context of the group, in whose attention an object's similarity to
+    itself enters as zero. `negatives` (n_negatives, dim): what every click is held against. The
+    rest as in `sigmoid_weight`.
     """
     size = features.shape[1]
     likeness = scale * between(features, features)

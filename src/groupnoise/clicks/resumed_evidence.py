@@ -146,7 +146,7 @@ def train_further(
     if is_whole and parameters["init"] == "spectral":
         windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
         start = spectral_start(windows, n_items, dim, rate=SPECTRAL_RATE, generator=generator)
-    plan = EvidencePlan.of(parameters, max_epochs=1, careful=CAREFUL_RATE)
+    plan = EvidencePlan.of(parameters, max_epochs=1, rate_scale=CAREFUL_RATE)
     if start is not None:
         n_epochs = max(1, round(EPOCHS_SHARE * parameters["max_epochs"]))
         plan = EvidencePlan.of(parameters, n_epochs)
