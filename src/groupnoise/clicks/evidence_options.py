@@ -63,39 +63,18 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
         "weight_decay": 0.3 if is_dense else 1.0,
     }
 
-    def option(name: str, why: str, **parameters: Any) -> Option:
-        return Option(name, {**common, **parameters}, why)
-
+    rows: list[tuple[str, str, bool, Any]] = [
+        ("two tables", "what leads to an item differs from what it leads to", False, None),
+        ("one table", "items that lead to each other are alike", True, None),
+        ("in order", "what follows depends on the order of clicks", False, "recurrence"),
+        ("both", "clicks tell by themselves and by their order", False, ("recurrence", None)),
+        ("deep", "order over many clicks tells most", True, DEEP),
+        ("two in order", "order tells most, near and far", False, (DEEP, "recurrence")),
+        ("all three", "each errs otherwise", False, (DEEP, "recurrence", None)),
+    ]
     return [
-        option(
-            "two tables",
-            "what leads to an item differs from what it leads to",
-            shared=False,
-            encoder=None,
-        ),
-        option("one table", "items that lead to each other are alike", shared=True, encoder=None),
-        option(
-            "in order",
-            "what follows depends on the order of clicks",
-            shared=False,
-            encoder="recurrence",
-        ),
-        option(
-            "both",
-            "clicks tell by themselves and by their order",
-            shared=False,
-            encoder=("recurrence", None),
-        ),
-        option("deep", "order over many clicks tells most", shared=True, encoder=DEEP),
-        option(
-            "two in order",
-            "order tells most, near and far",
-            shared=False,
-            encoder=(DEEP, "recurrence"),
-        ),
-        option(
-            "all three", "each errs otherwise", shared=False, encoder=(DEEP, "recurrence", None)
-        ),
+        Option(name, {**common, "shared": shared, "encoder": encoder}, why)
+        for name, why, shared, encoder in rows
     ]
 
 
