@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,13 +116,11 @@ def evaluate(
         ahead = _ahead(result, against, found, learned, rows, seed, options_given)
     trained_on: int | None = 0
     other_trained_on: int | None = 0
+    count_learned = partial(_count_learned, found, result, fingerprint, asked)
     if part != "held-out":
-        trained_on = _n_trained_on(record, found, result, fingerprint, asked)
-        _warn_of_learned(model, trained_on, found, result)
+        trained_on = count_learned(model, record)
     if against is not None and rows is None:
-        theirs = read_training_record(against)
-        other_trained_on = _n_trained_on(theirs, found, result, fingerprint, asked)
-        _warn_of_learned(against, other_trained_on, found, result)
+        other_trained_on = count_learned(against, read_training_record(against))
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     if getattr(fitted, "calibration_groups_", None):
@@ -146,11 +145,9 @@ def evaluate(
         answer = {**about, "trained_on": trained_on, **as_record(result)}
         typer.echo(json.dumps(answer, indent=2))
         return
-    typer.echo(about_groups)
-    for note in result.notes:
-        typer.echo(note)
-    if options_given.get("shares") == {}:
-        typer.echo(OF_SCORED)
+    of_scored = [OF_SCORED] if options_given.get("shares") == {} else []
+    for sentence in (about_groups, *result.notes, *of_scored):
+        typer.echo(sentence)
     _show(result)
     _show_ahead(ahead, against)
     for name, path in (("rows", per_user), ("page", page)):
@@ -252,6 +249,25 @@ def check_held_out(record: TrainingRecord | None, model: Path, data: str) -> Non
         )
 
 
+def _count_learned(
+    found: Found,
+    result: Evaluation,
+    fingerprint: str,
+    protocol: str | None,
+    model: Path,
+    record: TrainingRecord | None,
+) -> int | None:
+    """Return how many of the groups scored a model learned from, and warn; None if it is silent."""
+    n_learned = _n_trained_on(record, found, result, fingerprint, protocol)
+    if n_learned:
+        say_aside(
+            f"warning: {model} learned from {n_learned} of the "
+            f"{counted(result.counts['groups'], found.setting.units)} scored, so these figures "
+            "flatter it."
+        )
+    return n_learned
+
+
 def _n_trained_on(
     record: TrainingRecord | None,
     found: Found,
@@ -270,16 +286,6 @@ def _n_trained_on(
         return max(0, n_groups - len(learned.held_out))
     # Under another protocol than that of the training any target may have been trained on.
     return 0 if learned.protocol == protocol else n_groups
-
-
-def _warn_of_learned(model: Path, trained_on: int | None, found: Found, result: Evaluation) -> None:
-    """Say loudly that a model is asked for what it was taught."""
-    if trained_on:
-        say_aside(
-            f"warning: {model} learned from {trained_on} of the "
-            f"{counted(result.counts['groups'], found.setting.units)} scored, so these figures "
-            "flatter it."
-        )
 
 
 def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
