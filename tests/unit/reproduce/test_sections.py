@@ -6,7 +6,11 @@ import pytest
 
 from groupnoise.reproduce.recipes import DatasetView, Reading, Recipe, Row
 from groupnoise.reproduce.report.pages import make_sections
-from groupnoise.reproduce.report.reproduction import reproduction_rows
+from groupnoise.reproduce.report.reproduction import (
+    rank_pictures,
+    reproduction_rows,
+    signed_ranks,
+)
 from groupnoise.reproduce.running import Plan, Reproduction
 
 ROWS = {"ours": Row("max-matching", {"learning_rate": [0.1, 0.01]}), "cc": Row("cc")}
@@ -90,3 +94,22 @@ def test_rows_add_ranks_over_the_sets_without_further_readings(recipe, make_resu
     rows = reproduction_rows(outcome(recipe, [DatasetView("a"), DatasetView("b")], results))
     ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank"}
     assert ranks == {"ours": 1.0, "cc": 2.0}
+
+
+def test_levels_of_noise_of_one_set_are_no_sets_to_test_over(recipe, make_result):
+    recipe = replace(recipe, rows={**ROWS, "proden": Row("proden")})
+    levels = [DatasetView("lost", noise=(number / 10, 3)) for number in range(1, 9)]
+    sets = [DatasetView(f"set {number}") for number in range(8)]
+
+    def under(views):
+        results = [
+            replace(make_result(method, 0, value, dataset=view.label), criterion="oracle")
+            for view in views
+            for method, value in (("ours", 0.9), ("cc", 0.5), ("proden", 0.4))
+        ]
+        return outcome(recipe, views, results)
+
+    assert signed_ranks(under(sets))["oracle"]["cc"] < 0.05
+    assert "oracle" in rank_pictures(under(sets))
+    assert signed_ranks(under(levels)) == {}
+    assert rank_pictures(under(levels)) == {}

@@ -51,6 +51,14 @@ def test_over_sets_equal_methods_do_not_differ():
     assert signed_rank_tests({"ours": [0.5], "worse": [0.4]}, "ours") == {}
 
 
+def test_five_sets_can_never_be_sure_and_are_not_tested():
+    always_ahead = {"ours": [0.9] * 6, "worse": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
+    assert signed_rank_tests(always_ahead, "ours")["worse"] < 0.05
+    five = {name: values[:5] for name, values in always_ahead.items()}
+    assert stats.wilcoxon(np.subtract(*five.values())).pvalue > 0.05
+    assert signed_rank_tests(five, "ours") == {}
+
+
 def test_methods_far_apart_differ_and_near_ones_do_not():
     ranks = {"best": [1.0] * 10, "second": [2.0] * 10, "third": [3.5] * 10, "last": [3.5] * 10}
     found = critical_difference(ranks)

@@ -116,11 +116,7 @@ def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> 
         criterion: {method: float(np.mean(each)) for method, each in table.items()}
         for criterion, table in tables.items()
     }
-    pictures = {criterion: rank_picture(table) for criterion, table in tables.items()}
-    tests = {
-        criterion: rank_tests(under(outcome.results, criterion), not_baselines(plan.recipe))
-        for criterion in plan.recipe.criteria
-    }
+    pictures, tests = rank_pictures(outcome), signed_ranks(outcome)
     page = render_page(
         "reproduction.html",
         package="groupnoise.reproduce.report",
@@ -176,6 +172,34 @@ def rank_tables(outcome: Reproduction) -> dict[str, dict[str, list[float]]]:
         for criterion in recipe.criteria
     }
     return {criterion: table for criterion, table in found.items() if table}
+
+
+def rank_pictures(outcome: Reproduction) -> dict[str, RankPicture]:
+    """Return for each criterion the picture of mean ranks, where sets are enough and apart."""
+    if not _sets_are_apart(outcome):
+        return {}
+    found = {key: rank_picture(table) for key, table in rank_tables(outcome).items()}
+    return {criterion: picture for criterion, picture in found.items() if picture is not None}
+
+
+def signed_ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
+    """Return for each criterion how sure it is that ours differs from each baseline."""
+    if not _sets_are_apart(outcome):
+        return {}
+    recipe = outcome.plan.recipe
+    return {
+        criterion: rank_tests(under(outcome.results, criterion), not_baselines(recipe))
+        for criterion in recipe.criteria
+    }
+
+
+def _sets_are_apart(outcome: Reproduction) -> bool:
+    """Whether every data set is looked at once.
+
+    Levels of noise, or pairs of classes, of one data set are no independent sets to test over.
+    """
+    datasets = [view.dataset for view in outcome.plan.views]
+    return len(set(datasets)) == len(datasets)
 
 
 @dataclass(frozen=True)
