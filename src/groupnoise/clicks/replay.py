@@ -200,15 +200,17 @@ def chances_of_model(
     """Return the chance that a recommender shows each logged item: one of its best, drawn evenly.
 
     `histories`: what each user had clicked before; a user without history is answered by
-    popularity. `top`: how many items a user may be shown.
+    popularity. `top`: how many items a user may be shown; of a user who has seen nearly all items
+    there are fewer, each of which is shown the more often.
     """
     check_count("top", top)
     users, row_user = np.unique(impressions.users, return_inverse=True)
     asked = [list(histories.get(user, ())) for user in users.tolist()]
-    lists, _ = fitted.recommend(asked, top=top)
+    lists, scores = fitted.recommend(asked, top=top)
+    is_listed = scores > -np.inf
     items = fitted.catalogue_.as_read(impressions.items)
-    is_shown = (lists[row_user] == items[:, None]).any(axis=1)
-    return np.where(is_shown, 1.0 / top, 0.0)
+    is_shown = ((lists[row_user] == items[:, None]) & is_listed[row_user]).any(axis=1)
+    return np.where(is_shown, 1.0 / np.maximum(is_listed.sum(axis=1), 1)[row_user], 0.0)
 
 
 def about_replay(policy: ReplayedPolicy) -> tuple[str, ...]:

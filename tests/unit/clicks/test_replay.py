@@ -104,6 +104,14 @@ def test_users_without_history_are_shown_what_is_popular(shop):
     assert chances_of_model(model, log, {}, top=1).tolist() == [1.0, 0.0]
 
 
+def test_who_has_seen_nearly_all_items_is_shown_each_of_the_few_that_are_left():
+    histories = [[(first + step) % 12 for step in range(8)] for first in range(12)]
+    model = PopularityRecommender().fit(histories)
+    log = Impressions(np.zeros(12), np.arange(12), np.full(12, 1 / 12), np.ones(12, dtype=bool))
+    chances = chances_of_model(model, log, {0.0: histories[0]}, top=10)
+    assert chances.tolist() == [0.0] * 8 + [0.25] * 4
+
+
 def test_a_log_that_never_shows_what_is_asked_for_is_refused_and_a_thin_one_told_of():
     log = Impressions(np.arange(5), np.arange(5), np.full(5, 0.5), np.ones(5, dtype=bool))
     with pytest.raises(DataError, match="shows nothing that mine would show"):
