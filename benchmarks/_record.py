@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 import sys
 import tempfile
 import time
@@ -52,11 +53,11 @@ def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: s
 
 
 def _command() -> str:
-    """Return the command line, the script relative to the repository."""
+    """Return the command line as it would be typed, the script relative to the repository."""
     root = Path(__file__).parents[1]
     script = Path(sys.argv[0]).resolve()
     shown = script.relative_to(root) if script.is_relative_to(root) else Path(script.name)
-    return " ".join(["python", str(shown), *sys.argv[1:]])
+    return shlex.join(["python", str(shown), *sys.argv[1:]])
 
 
 def _anywhere(value: Any) -> Any:
