@@ -129,6 +129,7 @@ def test_kept_trials_are_repeated_and_a_changed_figure_is_found(recipe, tmp_path
     assert code == 1
     assert "DIFFERS: digit-candidates, pl-knn" in shown
     assert "kept by other code" in shown
+    assert "chosen by oracle: accuracy kept" in shown
 
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

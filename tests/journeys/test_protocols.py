@@ -95,6 +95,16 @@ def test_of_a_log_with_one_more_day_only_what_is_asked_for_counts_as_learned(com
     assert f"warning: popularity {learned}" in asked.err
 
 
+def test_several_targets_of_a_user_are_not_called_histories(command, log):
+    fit = ["fit", log, "--setting", "rs", "-o", "model", "-q", "--method", "popularity"]
+    command(*fit, "--protocol", "cold_users:1:successive")
+    asked = json.loads(command("evaluate", "model", log, "--json").out)
+    assert asked["users_asked"] == 4 < asked["targets"]
+    assert any(note.startswith("of 4 histories: says little") for note in asked["warnings"])
+    told = command("evaluate", "model", log).out
+    assert f"log: {asked['targets']} targets of 4 users, held out of training" in told
+
+
 def test_two_models_rows_and_lengths(command, log, tmp_path):
     words = [log, "--setting", "rs"]
     for method in ("item-cf", "popularity"):

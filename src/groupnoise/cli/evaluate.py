@@ -318,7 +318,12 @@ def _about_groups(
     record: TrainingRecord | None,
 ) -> str:
     """Say on how many groups the figures rest, and whether they were trained on."""
-    groups = f"{found.dataset.name}: {counted(result.counts['groups'], found.setting.units)}"
+    n_groups = result.counts["groups"]
+    n_users = result.counts.get("users_asked", n_groups)
+    asked = counted(n_groups, found.setting.units)
+    if n_users < n_groups:  # several targets of a user are no further users
+        asked = f"{counted(n_groups, 'targets')} of {counted(n_users, 'users')}"
+    groups = f"{found.dataset.name}: {asked}"
     if part == "held-out":
         return f"{groups}, held out of training"
     if trained_on is None or record is None:
@@ -331,7 +336,7 @@ def _about_groups(
 
 def _of_few(result: Evaluation, units: str, part: str) -> tuple[str, ...]:
     """Say that figures of few groups say little: one more answer would change them much."""
-    n_groups = result.counts["groups"]
+    n_groups = result.counts.get("users_asked", result.counts["groups"])
     if n_groups >= MIN_GROUPS:
         n_of = {name: found.get(units, MIN_OF_CLASS) for name, found in result.per_class.items()}
         few = [f"{name} ({n})" for name, n in n_of.items() if n < MIN_OF_CLASS]

@@ -212,8 +212,8 @@ class Repeated:
         """Say the figure, what was kept and what came out."""
         code = "" if self.same_code else ", kept by other code"
         return (
-            f"{self.dataset}, {self.method}, seed {self.seed}: {self.metric} "
-            f"kept {self.kept:.4f}, again {self.again:.4f}{code}"
+            f"{self.dataset}, {self.method}, seed {self.seed}, chosen by {self.criterion}: "
+            f"{self.metric} kept {self.kept:.4f}, again {self.again:.4f}{code}"
         )
 
 
