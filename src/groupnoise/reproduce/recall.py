@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
@@ -214,7 +215,9 @@ def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -
     lines: list[str] = []
     for name, protocol in dict.fromkeys((each.dataset, each.protocol) for each in found):
         here = [each for each in found if (each.dataset, each.protocol) == (name, protocol)]
-        lines += [f"## {name}, {protocol}", ""]
+        n_targets = {each.counts["targets"] for each in here if "targets" in each.counts}
+        told = f" ({counted(max(n_targets), 'targets')})" if n_targets else ""
+        lines += [f"## {name}, {protocol}{told}", ""]
         lines += [
             "| method | HIT@10 | NDCG@10 | Recall@100 | coverage@10 | debiased NDCG@10 | seeds |",
             "|---" * 7 + "|",

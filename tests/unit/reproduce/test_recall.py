@@ -66,7 +66,8 @@ def test_a_failure_is_a_row_with_a_reason():
 def test_the_report_has_the_best_first_and_marks_maxima_over_test_scores():
     def row(method, value):
         figures = {"full HIT@10": 2 * value, "full NDCG@10": value}
-        return RecallTrial("log", "leave_one_out", method, 0, metrics=figures)
+        counts = {"targets": 71}
+        return RecallTrial("log", "leave_one_out", method, 0, metrics=figures, counts=counts)
 
     published = (
         PublishedRow("honest", 0.2, 0.1, "leave_one_out", "a paper", chosen="validation"),
@@ -75,6 +76,7 @@ def test_the_report_has_the_best_first_and_marks_maxima_over_test_scores():
         PublishedRow("sampled", 0.9, 0.8, "leave_one_out", "elsewhere", among="100 negatives"),
     )
     text = recall_markdown([row("poor", 0.1), row("good", 0.2)], [RecallSet("log", "x", published)])
+    assert "## log, leave_one_out (71 targets)" in text
     assert text.index("| good") < text.index("| poor") < text.index("*honest*")
     assert "*lucky* (a grid; **a maximum over test scores**)" in text
     assert "maximum" not in text.partition("*honest*")[2].partition("*lucky*")[0]
