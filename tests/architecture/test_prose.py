@@ -1,9 +1,12 @@
 """Figures that sentences work out from a table are those of the table."""
 
+import ast
 import json
 import re
 from pathlib import Path
 from statistics import median
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -86,3 +89,47 @@ def test_how_many_training_bags_of_sival_are_resolved():
     shares = sorted(round(each["training bags resolved"]["mean"]) for each in figures)
     words = f"on SIVAL of {shares[0]} to {shares[-1]} bags in a hundred"
     assert words in text_of("docs/mipl.md")
+
+
+def trials_of(name):
+    """Lines of trials, and of each that was chosen by the first criterion its settings."""
+    result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    parts = [line.split(" | ") for line in result["trials"]]
+    chosen = [
+        (part[0], part[1], ast.literal_eval(next(each for each in part if each[0] == "{")))
+        for part in parts
+        if part[2] == result["criteria"][0]
+    ]
+    return result["trials"], chosen
+
+
+ENDS = [
+    ("cc", "lost", "learning_rate", 0.03, "CC on Lost (rate .03: {})"),
+    ("cc", "msrcv2", "learning_rate", 0.01, "and MSRCv2 (.01: {}), PRODEN"),
+    ("proden", "lost", "learning_rate", 0.01, "PRODEN on Lost (.01: {})"),
+    ("proden", "msrcv2", "learning_rate", 0.01, "MSRCv2 (.01: {}) and BirdSong"),
+    ("proden", "birdsong", "learning_rate", 0.003, "BirdSong (.003: {})"),
+    ("pl-svm", "birdsong", "regularization", 0.0001, "PL-SVM on BirdSong (.0001: {})"),
+    ("clpl", "fg-net", "regularization", 1.0, "CLPL (1: {})"),
+    ("paloc", "fg-net", "penalty", 1.0, "PALOC (1: {}) on FG-NET"),
+    ("mi-net", "sival-like", "learning_rate", 0.003, "mi-Net (.003: {})"),
+    ("attention-mil", "sival-like", "learning_rate", 0.03, "attention (.03: {}) on SIVAL-like"),
+]
+"""Method, data set, what is chosen, the end of its grid, and how the page says it."""
+
+
+@pytest.mark.parametrize(("method", "data", "key", "value", "words"), ENDS)
+def test_how_often_a_baseline_took_the_end_of_its_grid(method, data, key, value, words):
+    name = "reproduce_mil_final" if data == "sival-like" else "reproduce_pll_final"
+    settings = [each for *place, each in trials_of(name)[1] if place == [data, method]]
+    count = sum(each[key] == value for each in settings)
+    assert len(settings) == 10
+    assert words.format(count) in text_of("docs/evidence.md")
+
+
+def test_how_many_trials_were_made_with_uncommitted_changes_is_said_as_it_is():
+    page = text_of("docs/evidence.md")
+    for name, words in (("pll", "candidate labels"), ("mil", "bags")):
+        lines, _ = trials_of(f"reproduce_{name}_final")
+        n_dirty = sum("dirty True" in line for line in lines)
+        assert f"{n_dirty} of {len(lines)} ({words})" in page
