@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serving_support import running_service, write_neighbour_shop, write_shop
+from serving_support import TITLES, running_service, write_neighbour_shop, write_shop
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
@@ -247,6 +247,25 @@ def test_many_categories_stay_inside_their_list_and_equal_names_are_told_apart(b
             names = page.locator("#cards h3").all_inner_texts()
             assert len(set(names)) == 2
             assert all(name.startswith("Next item ") for name in names)
+            context.close()
+
+
+def test_each_interest_is_headed_by_its_click_however_long_its_title(browser, tmp_path):
+    words = "The large green tea of the second flush, loose and organic, in a tin with a lid"
+    titles = [words, *TITLES[1:]]
+    artifact = write_shop(tmp_path / "main", titles=titles)
+    with running_service(tmp_path, artifact) as service:
+        for width in (360, 1100):
+            context = browser.new_context(viewport={"width": width, "height": 740})
+            page = context.new_page()
+            open_with(page, service, ["tea", "hammer"])
+            page.select_option("#interests", "2")
+            heads = page.locator("#list-main .led-by")
+            expect(heads).to_have_count(2)
+            assert set(heads.all_inner_texts()) == {f"for {words}", "for Steel Hammer"}
+            ranks = [int(rank) for rank in page.locator("#list-main .rank").all_inner_texts()]
+            assert ranks.count(1) == 2 and max(ranks) < len(ranks)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
             context.close()
 
 

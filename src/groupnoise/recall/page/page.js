@@ -131,8 +131,13 @@ function renderLists() {
     .filter((item) => inMain.has(item)));
   $("lists").replaceChildren(...names.map((name) => {
     const answer = state.answers[name];
-    const items = answer.items.map((item, index) => resultRow(name, answer, item, index,
-      names.length > 1 && !inBoth.has(String(item.item))));
+    const items = answer.items.flatMap((item, index) => {
+      const isOnlyHere = names.length > 1 && !inBoth.has(String(item.item));
+      const rank = 1 + index - answer.items.findIndex((other) => sameItem(other.click, item.click));
+      const row = resultRow(name, answer, item, { index, rank, isOnlyHere });
+      const leads = rank === 1 && item.click !== undefined && item.click !== null;
+      return leads ? [make("li", { className: "led-by" }, `for ${nameOfClick(item.click)}`), row] : [row];
+    });
     const card = state.models[name].card;
     return make("section", { className: "panel list", id: `list-${name}`, "aria-label": modelName(name) },
       make("div", { className: "heading" }, make("h2", {}, modelName(name))),
@@ -151,7 +156,7 @@ function firstReason() {
   return first?.matched ? `main:${first.item}` : null;
 }
 
-function resultRow(name, answer, item, index, isOnlyHere) {
+function resultRow(name, answer, item, { index, rank, isOnlyHere }) {
   const key = `${name}:${item.item}`;
   const isOpen = state.opened === key;
   const matched = item.matched?.item ?? null;
@@ -164,12 +169,10 @@ function resultRow(name, answer, item, index, isOnlyHere) {
     onfocus: () => highlightMatch(matched),
     onblur: () => highlightMatch(null),
   },
-    make("span", { className: "rank" }, String(index + 1)),
+    make("span", { className: "rank" }, String(rank)),
     make("span", {},
       make("span", { className: "title" }, nameOf(item)),
       item.category ? make("span", { className: "category" }, categoriesOf(item)) : null,
-      item.click !== undefined && item.click !== null
-        ? make("span", { className: "badge led-by" }, `for ${nameOfClick(item.click)}`) : null,
       isOnlyHere ? make("span", { className: "badge" }, "only here") : null),
     make("span", { className: "score", title: "score" }, formatScore(item.score)));
   row.append(button);
