@@ -221,7 +221,7 @@ def add(
 )
 def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None = None) -> None:
     """Take items out: they are never answered, and unknown in histories."""
-    from groupnoise.clicks.item_table import read_ids
+    from groupnoise.io.files import read_ids
     from groupnoise.recall.item_changes import remove_items
 
     asked = [*(ids or []), *(read_ids(file) if file is not None else [])]

@@ -43,8 +43,8 @@ def go_on(
     """Update a model with the clicks of a log, and save it."""
     import numpy as np
 
-    from groupnoise.clicks.item_table import read_ids
     from groupnoise.clicks.oddities import about_lost_zeros
+    from groupnoise.io.files import read_ids
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting
     from groupnoise.io.training_record import read_training_record, write_training_record

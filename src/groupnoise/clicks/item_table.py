@@ -175,18 +175,6 @@ def read_item_rows(
     return ItemRows(ids, table.frame.drop(name), table.origin)
 
 
-def read_ids(path: Path) -> list[str]:
-    """Read a file of item ids, one in each line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as lines of item ids ({error}).") from None
-    ids = [line.strip() for line in lines if line.strip()]
-    if not ids:
-        raise DataError(f"{path} holds no item id; write one in each line.")
-    return ids
-
-
 def _read_table(source: Any, guesses: Guesses, options: dict[str, Any]) -> Table:
     if options.get("format") is None and _is_delimited(source, options.get("encoding")):
         options = {**options, "format": "csv"}

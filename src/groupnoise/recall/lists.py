@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.files import atomic_path
+from groupnoise.io.files import atomic_path, read_ids
 from groupnoise.recall.items import ItemTable
 
 MAX_LIST_BYTES = 1 << 26
@@ -76,14 +76,9 @@ def check_name(name: str) -> None:
 def read_item_list(path: Path | str) -> ItemList:
     """Return the list in a text file, called as it is: one id per line, empty lines passed over."""
     path = Path(path)
-    try:
-        if path.stat().st_size > MAX_LIST_BYTES:
-            raise DataError(f"{path} is larger than the {MAX_LIST_BYTES} bytes a list may have.")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise DataError(f"{path} cannot be read as a list of ids, one per line: {error}.") from None
-    kept = [line.strip() for line in lines if line.strip()]
-    return ItemList(path.stem, np.array(kept, dtype=object))
+    if path.is_file() and path.stat().st_size > MAX_LIST_BYTES:
+        raise DataError(f"{path} is larger than the {MAX_LIST_BYTES} bytes a list may have.")
+    return ItemList(path.stem, np.array(read_ids(path, may_be_empty=True), dtype=object))
 
 
 class NamedLists:

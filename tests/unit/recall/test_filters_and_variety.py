@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.files import read_ids
 from groupnoise.recall import RecallOptions, open_artifact, recall_file
 from groupnoise.recall.lists import MAX_LIST_BYTES, NamedLists, item_list, read_item_list
 from groupnoise.recall.options import varied
@@ -100,6 +101,12 @@ def test_a_list_in_a_folder_is_replaced_by_its_file(tmp_path, shop):
     assert other.names() == []
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_id(tmp_path):
+    (tmp_path / "blocked.txt").write_bytes(b"\xef\xbb\xbftea\r\ncup\r\n")
+    assert read_item_list(tmp_path / "blocked.txt").ids.tolist() == ["tea", "cup"]
+    assert read_ids(tmp_path / "blocked.txt") == ["tea", "cup"]
+
+
 def test_bad_lists_are_refused(tmp_path):
     with pytest.raises(DataError, match="letters, digits"):
         item_list("../etc", ["tea"])
@@ -107,7 +114,7 @@ def test_bad_lists_are_refused(tmp_path):
         stream.truncate(MAX_LIST_BYTES + 1)
     with pytest.raises(DataError, match="larger than the 67108864 bytes"):
         read_item_list(tmp_path / "large.txt")
-    with pytest.raises(DataError, match="cannot be read as a list"):
+    with pytest.raises(DataError, match="cannot be read as lines of item ids"):
         read_item_list(tmp_path / "missing.txt")
     with pytest.raises(DataError, match="is no folder"):
         NamedLists(tmp_path / "nowhere")
