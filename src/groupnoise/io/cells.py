@@ -312,9 +312,12 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
             f"write it behind that in one column, or say --time {dated[0]} to go by days alone",
         )  # fmt: skip
     kind = "month/day/year" if month_first else "a date"
+    others = cells.filter(dates.is_not_null())
+    such = f" ({others[0].strip()!r})" if len(others) else ""
     _check_cells(
-        table, column, cells, dates.is_null(), f"is neither a number nor {kind} like the others",
-        "write all times as seconds or as YYYY-MM-DD HH:MM:SS",
+        table, column, cells, dates.is_null(),
+        f"is neither a number nor {kind} like the others{such}",
+        "write all times in one form, seconds or YYYY-MM-DD HH:MM:SS",
     )  # fmt: skip
     return dates
 

@@ -1,8 +1,11 @@
 """Sentences about cells say what is true of them: one row, or how many."""
 
+import re
+
 import pytest
 
 from groupnoise.candidates import read_candidates
+from groupnoise.clicks import read_clicks
 from groupnoise.exceptions import DataError, EmptyGroupError
 
 
@@ -26,3 +29,14 @@ def test_a_single_row_without_candidates_is_told_alone(tmp_path):
     path.write_text("x,y,cand_a,cand_b\n0.5,1,1,0\n1.5,2,0,0\n2.5,3,0,1\n")
     with pytest.raises(EmptyGroupError, match=r"no candidate label there; drop such rows"):
         read_candidates(path)
+
+
+def test_a_time_of_another_form_is_shown_beside_one_of_the_others(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text("user,item,time\na,x,2026-01-31T14:58:23Z\na,y,2026-03-02 10:16:42\n")
+    said = (
+        "line 3: column 'time' holds '2026-03-02 10:16:42', which is neither a number nor a date "
+        "like the others ('2026-01-31T14:58:23Z'); write all times in one form"
+    )
+    with pytest.raises(DataError, match=re.escape(said)):
+        read_clicks(path)
