@@ -97,6 +97,7 @@ class Column:
         scale = np.asarray(self.scale)
         if self.kind in ("number", "vector"):
             rows = _numbers(cells, self.kind)
+            _check_some_numbers(cells, rows)
             if rows.shape[1] != self.width:
                 raise DataError(
                     f"column {self.name!r} holds lists of {rows.shape[1]} numbers where the model "
@@ -142,6 +143,19 @@ def _numbers(cells: pl.Series, kind: str) -> FloatArray:
     width = widths.pop() if widths else 1
     rows = [[np.nan] * width if own is None else own for own in lists]
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+
+
+def _check_some_numbers(cells: pl.Series, rows: FloatArray) -> None:
+    """Refuse cells of text of which none is a number, where the model was taught with numbers."""
+    if cells.dtype != pl.String or np.isfinite(rows).any():
+        return
+    filled = cells.drop_nulls().str.strip_chars()
+    filled = filled.filter(filled != "")
+    if len(filled):
+        raise DataError(
+            f"column {cells.name!r} taught the model as numbers, and here holds none, but "
+            f"{filled[0][:40]!r}; write numbers (with commas: --decimal ,) or leave it empty."
+        )
 
 
 def _words(cells: pl.Series, kind: str) -> list[list[str]]:

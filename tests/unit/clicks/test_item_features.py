@@ -234,6 +234,15 @@ def test_a_new_item_needs_the_columns_that_taught(fitted: MaxMatchingRecommender
         fitted.feature_map_.vectors(pl.DataFrame({"category": ["tea"], "title": ["a"]}))
 
 
+def test_a_column_of_numbers_without_a_number_is_no_column_of_empty_cells() -> None:
+    column = Column.learned(pl.Series("price", ["1.5", "2", "7.25"]))
+    assert column is not None
+    assert column.features(pl.Series("price", ["9", None, "n/a"])).shape == (3, 1)
+    assert column.features(pl.Series("price", [None, " "])).nnz == 0
+    with pytest.raises(DataError, match=r"'price' taught the model as numbers.* '9,99'"):
+        column.features(pl.Series("price", ["9,99", ""]))
+
+
 def test_a_damaged_map_is_refused(fitted: MaxMatchingRecommender) -> None:
     arrays = fitted.feature_map_.to_arrays()
     with pytest.raises(ModelFileError, match="feature_columns cannot be read"):
