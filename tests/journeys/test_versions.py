@@ -41,6 +41,11 @@ def test_two_nights_of_a_registry(command, models, tmp_path):
     assert first["version"] in command("versions", "rollback", "shop").out
     command("recall", "shop", "--histories", "clicks.csv", "--output", "b.csv", "--quiet")
     assert (tmp_path / "a.csv").read_text() != (tmp_path / "b.csv").read_text()
+    assert "flattered" not in command("versions", "list", "shop").out
+    (tmp_path / "figures.json").write_text(json.dumps(json.loads(figures) | {"trained_on": 7}))
+    command("export", "item-cf", "--output", "other", *words)
+    listed = command("versions", "list", "other").out
+    assert "flattered: it learned 7 of the histories scored" in listed
 
 
 def test_an_evaluation_of_another_model_is_refused_and_leaves_nothing(command, models, tmp_path):

@@ -95,8 +95,12 @@ def _summary(version: Version) -> str:
         str(training.get("estimator", "")),
         f"{data.get('name')} {str(data.get('fingerprint', ''))[:8]}" if data else "",
     ]
-    figures = _part(training, "evaluation").items()
-    said += [f"{name} {value:.4f}" for name, value in figures if type(value) is float][:2]
+    evaluation = _part(training, "evaluation")
+    said += [f"{name} {value:.4f}" for name, value in evaluation.items() if type(value) is float][
+        :2
+    ]
+    if n_learned := evaluation.get("trained_on"):
+        said.append(f"flattered: it learned {n_learned} of the histories scored")
     return "  ".join(part for part in said if part)
 
 
