@@ -264,7 +264,8 @@ def test_each_interest_is_headed_by_its_click_however_long_its_title(browser, tm
             expect(heads).to_have_count(2)
             assert set(heads.all_inner_texts()) == {f"for {words}", "for Steel Hammer"}
             ranks = [int(rank) for rank in page.locator("#list-main .rank").all_inner_texts()]
-            assert ranks.count(1) == 2 and max(ranks) < len(ranks)
+            assert ranks.count(1) == 2
+            assert max(ranks) < len(ranks)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             context.close()
 

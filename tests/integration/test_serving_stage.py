@@ -142,7 +142,7 @@ def test_the_command_has_the_options_of_the_service(service, folder, groupnoise)
         (("--filter", "{"), "--filter is not JSON"),
         (("--filter", "brand=Acme"), """as in --filter '{"brand": "Acme"}'."""),
         (("--max-per", "brand"), "--max-per is written ATTRIBUTE=COUNT"),
-        (("--allow", folder / "none.txt"), "cannot be read as a list"),
+        (("--allow", folder / "none.txt"), "cannot be read as lines of item ids"),
     ):
         code, _, said = groupnoise(
             "recall", folder / "artifact", "--histories", log, "--output", folder / "x.csv", *wrong
