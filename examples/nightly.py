@@ -40,9 +40,15 @@ def split(log: Path, work: Path, night: str) -> None:
     folder = work / night
     if served_model(work) == folder / "model":
         sys.exit(f"{night} is what is served; give the night another name.")
+    clicks = pl.scan_csv(log) if log.suffix == ".csv" else pl.scan_parquet(log)
+    columns = clicks.collect_schema()
+    if not {"user", "item", "time"} <= set(columns) or not columns["time"].is_numeric():
+        sys.exit(
+            f"{log} needs columns user, item and time, a number; it has "
+            f"{', '.join(f'{name} ({kind})' for name, kind in columns.items())}."
+        )
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
     folder.mkdir(parents=True)
-    clicks = pl.scan_csv(log) if log.suffix == ".csv" else pl.scan_parquet(log)
     newest = clicks.select(pl.col("time").quantile(1 - JUDGED_SHARE)).collect().item()
     is_new = pl.col("time") > newest
     past = clicks.filter(~is_new)

@@ -125,3 +125,14 @@ def test_the_tasks_of_airflow_follow_each_other(before):
     steps = ["split", "convert", "fit", "evaluate", "export", "decide"]
     expected = [(step, steps[:number][-1:]) for number, step in enumerate(steps)] if before else []
     assert done.stdout.strip() == str(expected)
+
+
+def test_a_log_of_other_columns_gets_one_sentence(tmp_path):
+    log, work = tmp_path / "clicks.csv", tmp_path / "work"
+    log.write_text("visitor,sku,ts\nann,tea,2026-01-31\n")
+    night = run_night(log, work, "monday")
+    assert night.returncode
+    assert night.stderr.startswith(f"{log} needs columns user, item and time, a number; it has")
+    assert "visitor (String)" in night.stderr
+    assert "Traceback" not in night.stderr
+    assert not work.exists()
