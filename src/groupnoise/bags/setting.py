@@ -39,6 +39,7 @@ from groupnoise.io.setting import (
     bytes_of_values,
     check_labels_given,
     check_two_labels,
+    fingerprints_of,
 )
 from groupnoise.io.training_record import draw_held_out
 
@@ -192,6 +193,15 @@ class BagSetting(Setting[BagDataset]):
         yield rows[:: max(1, rows.size // MAX_FINGERPRINT_VALUES)]
         yield from (dataset.bags.offsets, dataset.labels)
         yield dataset.class_names
+
+    def known_as(self, dataset: BagDataset) -> dict[str, NDArray[np.uint64]]:
+        """Return checksums of the ids of bags and of their patients, where the source says them."""
+        said = {"names": dataset.bag_ids, "patients": dataset.patients}
+        return {
+            part: fingerprints_of(str(each).encode() for each in words)
+            for part, words in said.items()
+            if words is not None
+        }
 
     def group_content(self, dataset: BagDataset, row: int) -> bytes:
         """Return the instances and the labels of a bag."""

@@ -119,29 +119,29 @@ def evaluate(
     count_learned = partial(_count_learned, found, result, fingerprint, asked)
     if part != "held-out":
         trained_on = count_learned(model, record)
+    namesakes = {} if learned is not None else _count_namesakes(found, trained_on, model, record)
     if against is not None and rows is None:
         other_trained_on = count_learned(against, read_training_record(against))
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     if getattr(fitted, "calibration_groups_", None):
         _warn_of_calibrated(model, found, result, rows)
-    about_groups = _about_groups(found, result, part, trained_on, record)
+    about_groups = _about_groups(found, result, part, trained_on, record, namesakes)
     about_groups += f", {asked}" if asked is not None else ""
     if page is not None:
         title = f"{model.name} on {found.dataset.name}"
         write_text(page, evaluation_page(result, title=title, about=about_groups))
     if as_json:
-        about: dict[str, Any] = {
-            "model": str(model),
-            "weights": weights_of(model),
-            "data": found.dataset.name,
-        }
-        about |= {"on": part} | ({} if asked is None else {"protocol": asked})
+        about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
+        about |= {"data": found.dataset.name, "on": part}
+        about |= {} if asked is None else {"protocol": asked}
         if ahead:
             about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
             about["other_trained_on"] = other_trained_on
         if warnings:
             about["warnings"] = list(warnings)
+        if any(namesakes.values()):
+            about["named_as_trained"] = namesakes
         answer = {**about, "trained_on": trained_on, **as_record(result)}
         typer.echo(json.dumps(answer, indent=2))
         return
@@ -288,6 +288,29 @@ def _n_trained_on(
     return 0 if learned.protocol == protocol else n_groups
 
 
+def _count_namesakes(
+    found: Found, n_trained: int | None, model: Path, record: TrainingRecord | None
+) -> dict[str, int]:
+    """Return how many groups have "names" or "patients" of those learned from, and warn of them."""
+    if record is None:
+        return {}
+    marked = record.named_as_trained(found.setting, found.dataset)
+    counts = {part: int(is_so.sum()) for part, is_so in marked.items()}
+    units = counted(found.setting.n_groups(found.dataset), found.setting.units)
+    n_named, n_of_patients = (counts.get(part, 0) for part in ("names", "patients"))
+    if (n_others := n_named - (n_trained or 0)) > 0:
+        say_aside(
+            f"warning: {n_others} of the {units} scored have names of those that {model} learned "
+            "from, and other values; if they are the same, these figures flatter it."
+        )
+    if n_of_patients > max(n_named, n_trained or 0):
+        say_aside(
+            f"warning: {n_of_patients} of the {units} scored come from patients that {model} "
+            "learned from, so these figures flatter it."
+        )
+    return counts
+
+
 def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
     """Say that probabilities are judged by what they were made honest with."""
     from groupnoise.io.training_record import read_calibration_record
@@ -316,6 +339,7 @@ def _about_groups(
     part: str,
     trained_on: int | None,
     record: TrainingRecord | None,
+    namesakes: dict[str, int],
 ) -> str:
     """Say on how many groups the figures rest, and whether they were trained on."""
     n_groups = result.counts["groups"]
@@ -331,7 +355,8 @@ def _about_groups(
     whole = " with the click asked for" if found.setting.judged_by_protocol else ""
     if trained_on:
         return f"{groups}, {trained_on} of them trained on{whole}"
-    return f"{groups}, none of them trained on{whole}, compared by their values"
+    by_name = f", but {n_named} by their names" if (n_named := namesakes.get("names")) else ""
+    return f"{groups}, none of them trained on{whole}, compared by their values{by_name}"
 
 
 def _of_few(result: Evaluation, units: str, part: str) -> tuple[str, ...]:

@@ -95,6 +95,12 @@ class RowLabels:
     memberships: BoolArray | None = None
 
 
+def fingerprints_of(contents: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Return a checksum of 8 bytes of each content."""
+    digests = (hashlib.blake2b(each, digest_size=8).digest() for each in contents)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
 class Setting(ABC, Generic[Data]):
     """What the commands need of a setting; see `docs/architecture.md` for a further one."""
 
@@ -217,11 +223,11 @@ class Setting(ABC, Generic[Data]):
 
     def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
         """Return a checksum of each of some groups, equal in whatever file a group comes."""
-        digests = (
-            hashlib.blake2b(self.group_content(dataset, int(row)), digest_size=8).digest()
-            for row in rows
-        )
-        return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+        return fingerprints_of(self.group_content(dataset, int(row)) for row in rows)
+
+    def known_as(self, dataset: Data) -> dict[str, NDArray[np.uint64]]:
+        """Return checksums of the "names" of groups and of their "patients", where they have any."""
+        return {}
 
     def are_among(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> BoolArray:
         """Return which groups are among those of some checksums, of shape (n_groups,)."""

@@ -52,6 +52,8 @@ class TrainingRecord:
     `held_out`: the groups that were held out; of click histories only their last click.
     `options`: columns and the form of the file, as its reader takes them.
     `trained`: fingerprints of groups that were trained on, of 8 bytes each, in base 64.
+    `names`: those of what their source calls these groups and the patients they come from; see
+        `Setting.known_as`.
     `protocol`: the protocol that held clicks out; empty where only last clicks of some were.
     `earlier`: fingerprints of the data that earlier trainings of this model saw, the first of them
         first.
@@ -71,6 +73,7 @@ class TrainingRecord:
     held_out: list[int] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     trained: str = ""
+    names: dict[str, str] = field(default_factory=dict)
     protocol: str = ""
     earlier: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
@@ -105,6 +108,7 @@ class TrainingRecord:
             held_out=held_out.tolist(),
             options=options,
             trained=_packed(setting.group_fingerprints(dataset, rows)),
+            names={k: _packed(each[rows]) for k, each in setting.known_as(dataset).items()},
             protocol=protocol,
             shares=setting.shares(dataset, held_out),
             newest=None if times is None or not len(times) else float(np.max(times)),
@@ -119,7 +123,11 @@ class TrainingRecord:
         return replace(
             self,
             held_before=dict(list(held.items())[-MAX_HELD_LOGS:]),
-            trained=_packed(np.union1d(unpacked(before.trained), unpacked(self.trained))),
+            trained=_joined(before.trained, self.trained),
+            names={
+                part: _joined(before.names.get(part, ""), self.names.get(part, ""))
+                for part in {**before.names, **self.names}
+            },
             newest=max((t for t in (before.newest, self.newest) if t is not None), default=None),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
             added=[*before.added, *self.added][-MAX_EARLIER:],
@@ -153,6 +161,17 @@ class TrainingRecord:
         """Return how many groups of other data the model was trained on."""
         n_trained = self.n_groups - len(self.held_out)
         return _n_among(setting, dataset, self.trained, n_trained)
+
+    def named_as_trained(self, setting: Setting[Any], dataset: Any) -> dict[str, BoolArray]:
+        """Return which groups of other data have a name, or a patient, that was trained on.
+
+        Each of shape (n_groups,), by what is named; their values may differ.
+        """
+        return {
+            part: np.isin(each, unpacked(self.names[part]))
+            for part, each in setting.known_as(dataset).items()
+            if part in self.names
+        }
 
     @property
     def rows(self) -> IntArray:
@@ -232,6 +251,10 @@ def _packed(fingerprints: NDArray[np.uint64]) -> str:
     return base64.b64encode(kept.astype("<u8").tobytes()).decode("ascii")
 
 
+def _joined(first: str, second: str) -> str:
+    return _packed(np.union1d(unpacked(first), unpacked(second)))
+
+
 def unpacked(text: str) -> NDArray[np.uint64]:
     """Return fingerprints as a record packs them."""
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
@@ -293,13 +316,14 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
         raise TypeError
     said = [each[part] for each in record.trainings for part in TRAINING_PARTS]
     texts = [record.name, record.setting, record.fingerprint, record.trained, record.protocol]
+    texts += record.names.values()
     if not all(isinstance(each, str) for each in (*texts, *record.earlier, *record.added, *said)):
         raise TypeError
     if not isinstance(record.options, dict) or not isinstance(record.n_groups, int):
         raise TypeError
     if not all(isinstance(row, int) and 0 <= row < record.n_groups for row in record.held_out):
         raise ValueError
-    unpacked(record.trained)
+    list(map(unpacked, (record.trained, *record.names.values())))
     held = {
         log: HeldOutOfLog(list(map(int, rows)), str(protocol))
         for log, (rows, protocol) in record.held_before.items()
