@@ -96,3 +96,18 @@ def test_filters_go_together_and_are_cleared(page):
     page.wait_for_function(f"document.querySelectorAll('.bag:not([hidden])').length === {N_BAGS}")
     page.fill("#words", "BAG_4")
     assert names(page) == ["bag_4"]
+
+
+def test_colours_can_be_made_fainter_and_cards_larger(page):
+    layer = page.locator(".layer:visible").first
+    card = page.locator(".bag").first
+    assert layer.evaluate("(each) => getComputedStyle(each).opacity") == "1"
+    page.locator("#strength").fill("30")
+    assert layer.evaluate("(each) => getComputedStyle(each).opacity") == "0.3"
+    width = card.bounding_box()["width"]
+    page.locator("#size").fill("40")
+    assert card.bounding_box()["width"] > width or page.viewport_size["width"] < 500
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.click("button[type=reset]")
+    page.wait_for_function("document.getElementById('strength').value === '100'")
+    assert layer.evaluate("(each) => getComputedStyle(each).opacity") == "1"

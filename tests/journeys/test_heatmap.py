@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 from bag_folders import make_bags, write_folder
-from groupnoise.bags.heatmap import MAX_OPACITY, MIN_OPACITY, lay_on_grid, paint_timeline
+from groupnoise.bags.embedding.folder import Sources
+from groupnoise.bags.heatmap import (
+    MAX_OPACITY,
+    MIN_OPACITY,
+    heatmap_page,
+    lay_on_grid,
+    make_card,
+    paint_timeline,
+)
+from groupnoise.bags.object_answers import ObjectAnswers
+from groupnoise.core.groups import Groups
+from groupnoise.io.datasets import BagDataset
 from groupnoise.pages import encode_png
 
 pytest.importorskip("PIL")
@@ -88,8 +99,57 @@ def test_texts_are_coloured_and_recordings_get_a_timeline(command, tmp_path):
     assert page.count('class="sentence"') == 8 * 3
     assert "It rains &lt;b&gt;again&lt;/b&gt;." in page  # shown as it is, never run
     assert "<q>A fox comes.</q>" in page
-    strips = pictures_of((tmp_path / "sounds.html").read_text(), "layer")
-    assert {strip.size for strip in strips} == {(600, 1)}
+    page = (tmp_path / "sounds.html").read_text()
+    assert {strip.size for strip in pictures_of(page, "layer")} == {(600, 1)}
+    spectrum = np.asarray(pictures_of(page, "below")[1])[..., 0].astype(int)  # a fox: low at last
+    assert spectrum.shape == (32, 600)
+    assert spectrum[:, 250:550].mean(axis=1).argmin() > 20
+    assert page.count("<span>3 s</span>") == 8
+
+
+def test_a_timeline_ends_where_the_recording_does_though_silence_is_left_out(command, tmp_path):
+    from scipy.io import wavfile
+
+    (tmp_path / "sounds").mkdir()
+    tones = {name: np.sin(np.arange(16000) * pitch) for name, pitch in (("low", 0.1), ("high", 1))}
+    for number, (name, tone) in enumerate(4 * list(tones.items())):
+        sound = np.concatenate([tone * 0.5, np.zeros(48000)]).astype(np.float32)
+        (tmp_path / f"sounds/{name}").mkdir(exist_ok=True)
+        wavfile.write(tmp_path / f"sounds/{name}/n{number}.wav", 16000, sound)
+    assert "24 of background left out" in command("embed", "sounds", "features", "-q").out
+    command("fit", "features", "--setting", "mil", "-o", "model", *QUICK)
+    command("heatmap", "model", "features", "-o", "map.html")
+    page = (tmp_path / "map.html").read_text()
+    assert page.count("<span>4 s</span>") == 8
+    strip = np.asarray(pictures_of(page, "layer")[0])[0, :, 3]
+    assert (strip[:150] > 0).all()
+    assert not strip[150:].any()
+
+
+def test_bags_of_a_label_that_no_object_carries_show_the_class_that_may_be_there():
+    classes = ["adenoma", "benign", "tumour"]
+    probability = np.array([[0.1, 0.7, 0.2], [0.0, 1.0, 0.0]] * 3)
+    answers = ObjectAnswers(
+        bag_ids=["clear", "mistaken", "missed"],
+        offsets=np.array([0, 2, 4, 6]),
+        class_names=classes,
+        probability=probability,
+        background=np.zeros(6),
+        responsibility=probability,
+        answered=np.ones(6, dtype=np.int64),
+        predicted=["benign", "adenoma", "benign"],
+        negative="benign",
+        coordinates=np.tile([[0.0, 0.0], [256.0, 0.0]], (3, 1)),
+        coordinate_names=("x", "y"),
+    )
+    labels = np.eye(3, dtype=bool)[[1, 1, 2]]
+    bags = Groups(np.zeros((6, 1)), answers.offsets)
+    dataset = BagDataset("slides", bags, labels, classes)
+    own = [classes[make_card(bag, answers, dataset, Sources()).own] for bag in range(3)]
+    assert own == ["tumour", "adenoma", "tumour"]  # the likeliest, what it is taken for, its label
+    page = heatmap_page(answers, dataset, Sources())
+    assert "No object carries benign" in page
+    assert re.findall(r"· (\w+) shown<", page) == ["tumour", "adenoma"]
 
 
 def test_a_file_per_bag_holds_probabilities_and_coordinates(command, tmp_path):

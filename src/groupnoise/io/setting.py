@@ -226,7 +226,10 @@ class Setting(ABC, Generic[Data]):
         return fingerprints_of(self.group_content(dataset, int(row)) for row in rows)
 
     def known_as(self, dataset: Data) -> dict[str, NDArray[np.uint64]]:
-        """Return checksums of the "names" of groups and of their "patients", where they have any."""
+        """Return checksums of the "names" of groups, and of their "patients", where they have any.
+
+        Nothing by default.
+        """
         return {}
 
     def are_among(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> BoolArray:

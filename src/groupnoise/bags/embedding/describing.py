@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.embedding import Cut, Embedded, RawKind
+from groupnoise.bags.embedding.spectrogram import HOP, N_BANDS, RATE, WINDOW, log_bands, mel_bank
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
 from groupnoise.core.words import in_a_line
@@ -225,11 +226,6 @@ PICTURES = RawKind(
 MAX_WORDS = 1000
 """Words that describe sentences: those that stand in most of them."""
 _SENTENCE = re.compile(r"\S(?:.*?)(?:[.!?。！？]+[\"'”’)\]]*(?=\s|$)|(?=\n\s*\n)|$)", re.DOTALL)
-RATE = 16_000
-"""Samples per second that every recording is brought to."""
-WINDOW, HOP = 400, 160
-"""Samples of a frame and between frames: 25 and 10 ms."""
-N_BANDS = 32
 FIGURES = ("mean", "deviation", "highest", "change")
 PLACES = ("begin", "end")
 
@@ -370,20 +366,8 @@ def embed_recording(path: Path, cut: Cut, encoder: Any = None) -> Embedded:
     return Embedded(np.array(features, dtype=np.float32), coordinates, int((~kept).sum()))
 
 
-def mel_bank() -> FloatArray:
-    """Return triangular filters that are evenly apart in mel, shape (n_bands, n_frequencies)."""
-    frequencies = np.fft.rfftfreq(WINDOW, 1 / RATE)
-    highest = 2595 * np.log10(1 + RATE / 2 / 700)
-    edges = 700 * (10 ** (np.linspace(0, highest, N_BANDS + 2) / 2595) - 1)
-    low, middle, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
-    rising, falling = (frequencies - low) / (middle - low), (high - frequencies) / (high - middle)
-    return np.maximum(0, np.minimum(rising, falling))
-
-
 def _describe(samples: FloatArray, bank: FloatArray) -> FloatArray:
-    frames = np.lib.stride_tricks.sliding_window_view(samples, WINDOW)[::HOP]
-    power = np.abs(np.fft.rfft(frames * np.hanning(WINDOW), axis=1)) ** 2
-    bands = np.log(power @ bank.T + 1e-6)  # (n_frames, n_bands)
+    bands = log_bands(np.lib.stride_tricks.sliding_window_view(samples, WINDOW)[::HOP], bank)
     change = np.abs(np.diff(bands, axis=0)).mean(axis=0) if len(bands) > 1 else 0 * bands[0]
     return np.concatenate([bands.mean(axis=0), bands.std(axis=0), bands.max(axis=0), change])
 

@@ -26,8 +26,10 @@ from groupnoise.bags.embedding.describing import (
     check_cut,
     learn_words,
     open_picture,
+    open_recording,
     read_text,
 )
+from groupnoise.bags.embedding.spectrogram import RATE, draw_sound
 from groupnoise.bags.label_table import labels_by_folders, labels_in, names_by_files
 from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core.checks import check_choice, check_positive, require
@@ -37,7 +39,7 @@ from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.files import read_json, write_json
 from groupnoise.io.local_encoders import load_encoder
 from groupnoise.io.sources import Report, say_nothing
-from groupnoise.pages import data_address
+from groupnoise.pages import data_address, encode_png
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""
@@ -318,6 +320,13 @@ class Sources:
         if self.kind != "texts" or bag not in self.files:
             return None
         return read_text(self.files[bag])
+
+    def sound(self, bag: str) -> tuple[str, float]:
+        """Return a recording as the address of a picture, "" if there is none, and its seconds."""
+        if self.kind != "recordings" or bag not in self.files:
+            return "", 0.0
+        samples = open_recording(self.files[bag])
+        return data_address(encode_png(draw_sound(samples))), len(samples) / RATE
 
     def tile(self, bag: str, x: float, y: float) -> str:
         """Return a tile of the picture of a bag as an address, "" if there is none."""

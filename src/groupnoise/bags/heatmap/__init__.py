@@ -57,7 +57,8 @@ class BagCard:
     `name`, `given`, `predicted`: its id, its labels ("" if unknown), and what it is taken for.
     `scores`: the highest probability of each class among its objects.
     `form`: "plane", "line" or "text".
-    `own`: the class it is opened on: that of its first label, or of what it is taken for.
+    `own`: the class it is opened on: that of its first label, or of what it is taken for; where no
+        object carries these, the likeliest other one.
     `picture`: address of what lies below, "" for nothing.
     `box`: left, top, width and height of the layers in per cent.
     `begin`, `end`: what is written below a line.
@@ -98,12 +99,19 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
     given = ""
     if dataset.class_names:
         given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist()) or NO_LABEL
-    names, own = answers.class_names, [*given.split(";"), *predicted.split(";")]
+    names = answers.class_names
     probability, responsibility = answers.probability[part], answers.responsibility[part]
     # By the highest one of the bag, so that small shares are seen.
     responsibility = responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
+    scores = probability.max(axis=0)
+    own = [*given.split(";"), *predicted.split(";")]
+    likeliest = np.argsort(-scores, kind="stable").tolist()
+    carried = {names[k]: k for k in likeliest if names[k] != answers.negative}
+    first = carried[next((each for each in own if each in carried), next(iter(carried)))]
     labels = [
-        number for number, label in enumerate(names) if len(names) <= MAX_CLASSES or label in own
+        k
+        for k, label in enumerate(names)
+        if len(names) <= MAX_CLASSES or label in own or k == first
     ]
     card = BagCard(
         name=name,
@@ -111,9 +119,9 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         predicted=predicted,
         is_wrong=_is_wrong(bag, answers, dataset),
         n_objects=part.stop - part.start,
-        scores=[round(float(value), 4) for value in probability.max(axis=0)],
+        scores=[round(float(value), 4) for value in scores],
         form="plane" if answers.is_placed else "line",
-        own=next((names.index(each) for each in own if each in names), 0),
+        own=first,
     )
     values = {"probability": probability, "responsibility": responsibility}
     positions = None if answers.coordinates is None else answers.coordinates[part]
@@ -122,12 +130,16 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         return replace(card, form="text", spans=_spans(text, positions, values))
     if positions is not None and answers.is_placed:
         return _on_plane(card, positions, values, labels, sources)
-    stretches = positions if answers.coordinate_names == STRETCH else None
-    length = 1.0 if stretches is None else max(float(stretches.max()), 1e-9)
-    layers = _layers(values, labels, lambda each: paint_timeline(stretches, each, length))
-    end = f"object {card.n_objects - 1}" if stretches is None else f"{length:g}"
-    begin = "object 0" if stretches is None else "0"
-    return replace(card, aspect=12.0, layers=layers, begin=begin, end=end)
+    if answers.coordinate_names != STRETCH or positions is None:
+        layers = _layers(values, labels, lambda each: paint_timeline(None, each, 1.0))
+        ends = {"begin": "object 0", "end": f"object {card.n_objects - 1}"}
+        return replace(card, aspect=12.0, layers=layers, **ends)
+    picture, length = sources.sound(name)
+    length = max(float(positions.max()), length, 1e-9)  # its end may be background
+    layers = _layers(values, labels, lambda each: paint_timeline(positions, each, length))
+    unit = " s" if picture else ""
+    ends = {"begin": f"0{unit}", "end": f"{length:.4g}{unit}"}
+    return replace(card, aspect=12.0, picture=picture, layers=layers, **ends)
 
 
 def _layers(
@@ -257,6 +269,7 @@ def heatmap_page(
         values=VALUES,
         galleries=galleries,
         has_labels=bool(dataset.class_names),
+        negative=answers.negative,
         command=command,
     )
 

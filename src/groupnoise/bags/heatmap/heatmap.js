@@ -28,6 +28,8 @@ function matches({ dataset }, words) {
 function apply() {
   document.body.dataset.class = byId("class").value;
   document.body.dataset.value = byId("value").value;
+  list.style.setProperty("--strength", byId("strength").value / 100);
+  list.style.setProperty("--card", `${byId("size").value}rem`);
   const words = byId("words").value.toLowerCase().split(/\s+/).filter(Boolean);
   for (const card of cards) card.hidden = !matches(card, words);
   for (const card of [...cards].sort(orders[byId("order").value])) list.append(card);
