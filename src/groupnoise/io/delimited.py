@@ -354,9 +354,10 @@ def holds_histories(content: bytes) -> bool:
     >>> holds_histories(b"u1 a b c\nu2 a b\nu3 a\n"), holds_histories(b"a,b\nc,d\ne,f g\n")
     (True, False)
     """
-    lines = [line for line in content.split(b"\n")[:N_HEAD_RECORDS] if line.strip()]
+    head = content.split(b"\n")[:N_HEAD_RECORDS]
+    lines = [line for line in head if line.strip() and line[:1] not in (b"%", b"#")]
     lengths = {len(line.split()) for line in lines}
-    is_plain = not any(mark in line for line in lines for mark in (b",", b";", b"|", b'"'))
+    is_plain = not any(mark in line for line in lines for mark in b',;|"')
     return is_plain and len(lengths) >= MIN_LENGTHS and min(lengths) > 1
 
 

@@ -135,7 +135,8 @@ def guess_setting(
     first, content = source.paths[0], _first_bytes(source)
     if not content.strip():
         raise DataError(f"{path} is empty; give a file with at least one row.")
-    if source.format == "text" and holds_histories(content):
+    is_log = source.format == "text" and setting in (None, "rs")
+    if is_log and holds_histories(content):
         return Guess("rs", "read as clicks (--setting rs), by its lines of a user and items each")
     if separator is not None:
         separator = read_separator(separator)

@@ -81,3 +81,20 @@ def test_a_column_that_differs_in_most_groups_is_no_label_of_them(tmp_path):
     (tmp_path / "plates.csv").write_text("\n".join(["slide,result,a,b", *rows]))
     with pytest.raises(DataError, match="do not tell what it holds"):
         guess_setting(str(tmp_path / "plates.csv"))
+
+
+@pytest.mark.parametrize("setting", [None, "mil"])
+def test_numbers_apart_by_blanks_below_comments_are_bags_and_no_histories(tmp_path, setting):
+    lines = ["% a set of bags", "%", "% bag, class and two figures of each instance"]
+    lines += [f"{row // 4} {row // 4 % 2} {row}.{row % 7} -0.{row}" for row in range(60)]
+    (tmp_path / "bags.txt").write_text("\n".join(lines) + "\n")
+    guess = guess_setting(str(tmp_path / "bags.txt"), setting=setting)
+    assert guess.setting == "mil"
+    assert dict(guess.columns) == {"group": "column_1", "label": "column_2"}
+
+
+def test_lines_of_several_lengths_are_no_clicks_where_bags_were_asked_for(tmp_path):
+    (tmp_path / "odd.txt").write_text("u1 a b c\nu2 a b\nu3 a\nu4 b d e f\n")
+    assert guess_setting(str(tmp_path / "odd.txt")).setting == "rs"
+    with pytest.raises(DataError):
+        guess_setting(str(tmp_path / "odd.txt"), setting="mil")
