@@ -333,6 +333,27 @@ def test_folders_of_patients_with_a_readme_are_bags(command, tmp_path):
     assert {answer["bag"] for answer in read_csv(tmp_path / "answers.csv")} == set(make_bags())
 
 
+@pytest.mark.parametrize("place", ["project", "project/features_of_slides"])
+def test_tables_above_the_files_of_slides_are_no_bags(command, tmp_path, place):
+    pytest.importorskip("h5py")
+    bags = make_bags()
+    folder = tmp_path / "project/features_of_slides"
+    for part, form in (("h5_files", "h5"), ("pt_files", "pt")):
+        (folder / part).mkdir(parents=True)
+        for bag, (features, coordinates, _) in bags.items():
+            write_bag(folder / part / bag, form, features, coordinates)
+    write_labels(tmp_path / place / "cohort.csv", bags)
+    if place != "project":  # the only table is found
+        described = command("data", "describe", place, "--json")
+        assert "cohort.csv as the table of labels" in described.err
+        assert json.loads(described.out)["facts"]["bags"] == N_BAGS
+    write_labels(tmp_path / place / "other.csv", bags)
+    words = ["--labels", f"{place}/cohort.csv", "--json"]
+    described = command("data", "describe", place, *words)
+    assert json.loads(described.out)["facts"]["bags"] == N_BAGS
+    assert "took column 'slide_id' as the bag" in described.err
+
+
 def test_names_of_bags_are_known_however_they_are_written(command, tmp_path):
     (tmp_path / "bags").mkdir()
     written = {"A\u0308pfel": "Äpfel", "Slide B": "slide b.svs", "007": "7"}

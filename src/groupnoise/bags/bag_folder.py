@@ -22,6 +22,7 @@ from groupnoise.bags.bag_files import (
     open_zarr,
 )
 from groupnoise.bags.label_table import (
+    FEATURE_FOLDERS,
     LABEL_FILES,
     BagLabels,
     are_tables_of_bags,
@@ -42,8 +43,6 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.sources import Report
 
-FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
-"""Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
 FEATURES_OF_JOB = ("features_*", "*/features_*")
 """Folders of features, of one encoder each, below the folder of a job of TRIDENT."""
 COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
@@ -196,6 +195,7 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
     tables = {(path / name).resolve() for name in LABEL_FILES}
     if isinstance(labels, (str, Path)):
         tables.add(Path(labels).resolve())
+    stray: list[Path] = []
     for folder in folders:
         try:
             entries = sorted(folder.iterdir())
@@ -205,8 +205,9 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             ) from None
         files = [file for file in entries if _is_bag(file) and file.resolve() not in tables]
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
-        if files:
+        if arrays or (files and labels is None):
             return arrays or files, folder  # a table among arrays is about them
+        stray = stray or files  # or above them
     if len(of_job) > 1:
         raise DataError(
             f"{path} holds features of several encoders or sizes; give one of these folders: "
@@ -214,6 +215,8 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
         )
     below = sorted(_bags_below(path))
     arrays = [file for file in below if file.suffix.lower() in ARRAYS]
+    if stray and not arrays:
+        return stray, stray[0].parent
     # Tables further below may be the parts of one.
     return arrays or (below if are_tables_of_bags(below, path) else []), path
 
@@ -222,9 +225,9 @@ def _bags_below(path: Path) -> Iterator[Path]:
     """Yield the files of bags in folders below."""
     for file in path.glob("*/**/*"):
         inside = file.relative_to(path).parts[:-1]
-        if _is_bag(file) and not any(
-            part.startswith(".") or part.lower().endswith(ZARR) for part in inside
-        ):
+        is_apart = any(part.startswith(".") or part.lower().endswith(ZARR) for part in inside)
+        is_copy = inside[-1] == "pt_files" and (file.parents[1] / "h5_files").is_dir()  # of CLAM
+        if _is_bag(file) and not is_apart and not is_copy:
             yield file
 
 

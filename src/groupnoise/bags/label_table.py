@@ -26,6 +26,8 @@ from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 
+FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
+"""Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
 """Tables of labels that are found in the folder itself, however their names are written."""
 MIN_PER_LABEL = 3
@@ -59,7 +61,10 @@ class BagLabels:
 
 
 def labels_in(folder: Path) -> Path | None:
-    """Return the table of labels in a folder of bags: known by its name, or alone among arrays."""
+    """Return the table of labels in a folder of bags: known by its name, or alone among arrays.
+
+    Or alone above the folder of them that a tool writes.
+    """
     try:
         files = [file for file in sorted(folder.iterdir()) if not file.name.startswith(".")]
     except OSError:
@@ -67,7 +72,9 @@ def labels_in(folder: Path) -> Path | None:
     named = {file.name.lower(): file for file in files if file.is_file()}
     found = next((named[name] for name in LABEL_FILES if name in named), None)
     tables = [file for file in named.values() if file.suffix.lower() in LABEL_SUFFIXES]
-    is_alone = len(tables) == 1 and any(file.suffix.lower() in ARRAYS for file in files)
+    is_alone = len(tables) == 1 and any(
+        file.suffix.lower() in ARRAYS or file.name in FEATURE_FOLDERS for file in files
+    )
     return found or (tables[0] if is_alone else None)
 
 
