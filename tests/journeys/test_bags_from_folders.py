@@ -333,6 +333,30 @@ def test_folders_of_patients_with_a_readme_are_bags(command, tmp_path):
     assert {answer["bag"] for answer in read_csv(tmp_path / "answers.csv")} == set(make_bags())
 
 
+def test_labels_of_instances_of_torchmil_are_what_evaluate_scores_by(command, tmp_path):
+    data, words = write_folder(tmp_path, "torchmil")
+    truth = tmp_path / data / "inst_labels"
+    truth.mkdir()
+    for bag, (features, _, label) in make_bags().items():
+        is_so = (features[:, 0] > 4) & (label == "tumour")
+        np.save(truth / f"{bag}.npy", is_so.astype(np.float32)[:, None])
+    described = command("data", "describe", data, *words).out
+    assert "no instance label is known" not in described
+    command("fit", data, *words, "-o", "model", "-q", "-p", "max_epochs=30")
+    judged = json.loads(command("evaluate", "model", data, "--on", "all", "--json").out)
+    assert judged["instance AUROC"] > 0.9
+    shutil.copytree(tmp_path / data, tmp_path / "unlabelled")
+    shutil.rmtree(tmp_path / "unlabelled/labels")
+    command("predict", "model", "unlabelled", "-o", "answers.csv")
+    np.save(truth / "slide_03.npy", np.zeros(99))
+    said = command("data", "describe", data, *words, code=2).err
+    assert "bag 'slide_03' has" in said
+    assert "99 labels of them" in said
+    (truth / "slide_03.npy").unlink()
+    said = command("data", "describe", data, *words, code=2).err
+    assert "bag 'slide_03' has no readable labels of its objects in" in said
+
+
 @pytest.mark.parametrize("place", ["project", "project/features_of_slides"])
 def test_tables_above_the_files_of_slides_are_no_bags(command, tmp_path, place):
     pytest.importorskip("h5py")

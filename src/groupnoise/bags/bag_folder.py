@@ -109,6 +109,9 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
         else:
             found = read_label_table(labels, ids, str(path), asked)
     content, offsets = _read_all(bags, asked)
+    truth = None
+    if found is not None and labels is None and (path / "inst_labels").is_dir():
+        truth = _instance_labels(path / "inst_labels", bags, offsets, found.class_names)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again
@@ -120,6 +123,7 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
         bags=groups_of_rows(content.features, offsets),
         labels=empty if found is None else found.labels,
         class_names=[] if found is None else found.class_names,
+        instance_labels=truth,
         feature_names=content.feature_names,
         bag_ids=np.array([bag.bag_id for bag in bags]),
         columns=columns,
@@ -282,6 +286,41 @@ def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, I
         coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
     places_named = _names_of_coordinates(first)
     return BagContent(matrix, coordinates, first.feature_names, places_named), offsets
+
+
+def _instance_labels(
+    folder: Path, bags: Sequence[BagFile], offsets: IntArray, class_names: Sequence[str]
+) -> IntArray:
+    """Return the class of each object, (n_objects,), that a torchmil folder says in a file per bag.
+
+    -1 where it is none of the classes of bags.
+    """
+    class_of = {_as_number(name): number for number, name in enumerate(class_names)}
+    found = np.full(int(offsets[-1]), -1, dtype=np.int64)
+    for number, bag in enumerate(bags):
+        part = found[offsets[number] : offsets[number + 1]]
+        try:
+            values = np.load(folder / f"{bag.bag_id}.npy", allow_pickle=False).ravel().tolist()
+        except (OSError, ValueError, EOFError):
+            raise DataError(
+                f"bag {bag.bag_id!r} has no readable labels of its objects in {folder}; write them "
+                "again, or move that folder away."
+            ) from None
+        if len(values) != len(part):
+            raise DataError(
+                f"bag {bag.bag_id!r} has {counted(len(part), 'objects')} and "
+                f"{counted(len(values), 'labels')} of them in {folder}; one per object is needed."
+            )
+        part[:] = [class_of.get(_as_number(str(value)), -1) for value in values]
+    return found
+
+
+def _as_number(word: str) -> str:
+    """Return a label as it is written of whole numbers, floats and truth values alike."""
+    try:
+        return f"{float({'True': '1', 'False': '0'}.get(word, word)):g}"
+    except ValueError:
+        return word
 
 
 def _names_of_coordinates(content: BagContent) -> tuple[str, ...] | None:
