@@ -139,6 +139,8 @@ def test_several_label_columns_and_a_table_inside_the_folder(command, tmp_path):
     lines = ["file,class_a,class_b"]
     lines += [f"{bag}.svs,{n % 2},{1 - n % 2 or int(n == 3)}" for n, bag in enumerate(bags)]
     (tmp_path / "bags/labels.csv").write_text("\n".join(lines) + "\n")
+    said = command("data", "describe", data, "--setting", "mil", code=2).err
+    assert "or columns of 0 and 1, one per label, with commas or a pattern" in said
     described = json.loads(
         command("data", "describe", data, "--setting", "mil", "--label", "class_*", "--json")[0]
     )
@@ -376,6 +378,43 @@ def test_tables_above_the_files_of_slides_are_no_bags(command, tmp_path, place):
     described = command("data", "describe", place, *words)
     assert json.loads(described.out)["facts"]["bags"] == N_BAGS
     assert "took column 'slide_id' as the bag" in described.err
+
+
+def test_a_folder_with_labels_of_its_own_is_read_by_these_and_not_by_those_of_the_training(
+    command, tmp_path
+):
+    data, words = write_folder(tmp_path, "npz")
+    command("fit", data, *words, "-o", "model", "-q", "-p", "max_epochs=30")
+    new = make_bags(30, seed=1)
+    (tmp_path / "new").mkdir()
+    for bag, (features, coordinates, _) in list(new.items())[:10]:
+        write_bag(tmp_path / "new" / f"new_{bag}", "npz", features, coordinates)
+    said = command("evaluate", "model", "new", code=2).err
+    assert "new says no labels; give a table" in said
+    assert "labels of the training do not fit: labels.csv, line 2: bag 'slide_00'" in said
+    lines = [f"new_{bag},{label},P{bag}" for bag, (_, _, label) in list(new.items())[:10]]
+    own = tmp_path / "new/labels.csv"
+    own.write_text("\n".join(["image,diagnosis,patient", *lines]) + "\n")
+    for words in (["evaluate"], ["select", "-o", "out.csv"], ["heatmap", "-o", "map.html"]):
+        said = command(words[0], "model", "new", *words[1:])
+        assert "took new/labels.csv as the table of labels" in said.err
+        assert "took column 'diagnosis' as the label" in said.err
+    assert "mistakes only" in (tmp_path / "map.html").read_text()
+    (tmp_path / "labels.csv").unlink()  # that of the training
+    assert "took new/labels.csv" in command("evaluate", "model", "new").err
+    own.write_text(own.read_text() + lines[0] + "\n")
+    said = command("select", "model", "new", "-o", "out.csv").err
+    assert "labels are left aside: new/labels.csv, line 12: bag 'new_slide_00' has a row" in said
+
+
+def test_a_plain_pickle_is_refused_in_one_sentence(command, tmp_path):
+    import pickle
+
+    data, words = write_folder(tmp_path, "pt")
+    (tmp_path / data / "slide_05.pt").write_bytes(pickle.dumps(np.ones((2, WIDTH))))
+    said = command("data", "describe", data, *words, code=2).err
+    assert said.startswith("error: bag 'slide_05'")
+    assert "never unpickled" in said
 
 
 def test_names_of_bags_are_known_however_they_are_written(command, tmp_path):

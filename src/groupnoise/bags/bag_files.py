@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -209,11 +211,14 @@ class BagFile:
         """Return the tensors of a file as arrays; nothing but tensors is ever unpickled."""
         import torch
 
+        load = partial(torch.load, self.path, map_location="cpu", weights_only=True)
         try:
-            try:
-                content = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
-            except RuntimeError:  # files of old releases cannot be mapped
-                content = torch.load(self.path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of plain pickles, which are refused below
+                try:
+                    content = load(mmap=True)
+                except RuntimeError:  # files of old releases cannot be mapped
+                    content = load()
         except pickle.UnpicklingError:
             raise DataError(
                 f"{self} holds pickled objects, which can run code and are never unpickled; save "

@@ -19,7 +19,7 @@ from groupnoise.bags.label_words import KnownLabels, say_of_labels
 from groupnoise.bags.request import BagRequest
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
 from groupnoise.io.column_names import plain_name, usual_column
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.memberships import read_memberships
@@ -61,10 +61,7 @@ class BagLabels:
 
 
 def labels_in(folder: Path) -> Path | None:
-    """Return the table of labels in a folder of bags: known by its name, or alone among arrays.
-
-    Or alone above the folder of them that a tool writes.
-    """
+    """Return the table of labels in a folder: known by its name, or alone among or above arrays."""
     try:
         files = [file for file in sorted(folder.iterdir()) if not file.name.startswith(".")]
     except OSError:
@@ -289,10 +286,11 @@ def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Re
     }
     best = max(found, key=lambda name: found[name], default=None)
     if best is None or not found[best]:
-        raise DataError(
+        raise MissingColumnError(
             f"no column of {table.origin} names the bags of {folder}, which are called "
             f"{', '.join(map(repr, bag_ids[:3]))}{', ...' if len(bag_ids) > 3 else ''}; name the "
-            "bags by their files without the suffix."
+            "bags by their files without the suffix.",
+            "labels",
         )
     report(f"took column {best!r} as the bag")
     return best
@@ -315,15 +313,17 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
             row_of[bag] = row
     if strangers:
         row, cell = strangers[0]
-        raise DataError(
+        raise MissingColumnError(
             f"{table.locate(row)}: bag {cell!r} has no file in {folder}{_more(len(strangers))}; "
-            "add the file or leave out the row."
+            "add the file or leave out the row.",
+            "labels",
         )
     without = [bag for bag in bag_ids if bag not in row_of]
     if without:
-        raise DataError(
+        raise MissingColumnError(
             f"bag {without[0]!r} of {folder} has no row in {table.origin}{_more(len(without))}; "
-            "add its label or move its file elsewhere."
+            "add its label or move its file elsewhere.",
+            "labels",
         )
     return np.array([row_of[bag] for bag in bag_ids], dtype=np.int64)
 

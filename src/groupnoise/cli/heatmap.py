@@ -97,6 +97,8 @@ def with_labels_if_any(
 
     `what`: how a sentence begins that refuses other data.
     """
+    from groupnoise.bags.label_table import labels_in
+
     try:
         fitted, found, _ = find_model_and_data(model, data, options)
     except (DataError, MissingDataError) as error:
@@ -104,7 +106,8 @@ def with_labels_if_any(
             raise
         # Without labels, or for another reason, which is then said again.
         fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
-        if not isinstance(error, MissingColumnError) and not Path(data).is_dir():
+        says_labels = not Path(data).is_dir() or labels_in(Path(data)) is not None
+        if says_labels and not isinstance(error, MissingColumnError):
             say_aside(f"labels are left aside: {error}")
     if found.setting.name != "mil":
         raise ParameterError(f"{what} bags; {data} is {found.setting.name} data.")

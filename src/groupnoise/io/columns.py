@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
@@ -82,10 +83,10 @@ def need_column(
     """Return the column that plays a part, or say how to name it."""
     column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
     if column is None:
+        several = ", or columns of 0 and 1, one per label, with commas or a pattern"
         raise MissingColumnError(
             f"{origin} has no column that looks like the {part}; name it with `{part}` "
-            f"(--{part}). "
-            f"Its columns are {_listing(columns)}.",
+            f"(--{part}){several * (part == 'label')}. Its columns are {_listing(columns)}.",
             part,
             tuple(columns),
         )
@@ -247,13 +248,16 @@ def read_as_remembered(
 
     `read`: the reader, called with a report, and with columns and form by name. `given`: what the
     user said. `remembered`: how the earlier file was read; a column that this one lacks is
-    forgotten, and guessed by the reader; its encoding helps where this one is not UTF-8. `report`:
-    told what was guessed in the end.
+    forgotten, and guessed by the reader, as is a table of labels of other bags; its encoding helps
+    where this one is not UTF-8. `report`: told what was guessed in the end.
     """
     if "fill" in remembered:  # further files are filled with the medians of the first
         given = {part: value for part, value in given.items() if part != "fill"}
     left = {part: value for part, value in remembered.items() if part not in given}
     encoding = left.pop("encoding", None)
+    if "labels" in left and not Path(left["labels"]).is_file():
+        del left["labels"]
+    foreign: DataError | None = None
     while True:
         used, guesses = {**left, **given}, Guesses(None)
         try:
@@ -270,10 +274,15 @@ def read_as_remembered(
                 report("the model left out rows of low ratings; here are none, so all rows count")
             if error.part == "only" and report is not None:
                 report(f"the model kept some rows ({left['only']}); none says so, so all count")
+            foreign = error if error.part == "labels" else foreign
             # A file without a header is known by its positions only if no column is named.
             gone = [part for part in CLICK_PARTS if left.get(part) not in error.columns]
             left = {part: left[part] for part in left if part not in (error.part, *gone)}
             continue
+        except DataError as error:
+            if foreign is None:
+                raise
+            raise DataError(f"{error} The labels of the training do not fit: {foreign}") from None
         if report is not None:
             same = [f"{part} {_spelt(left[part])}" for part in left if part in NAMED_PARTS]
             if same:
