@@ -132,14 +132,14 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         return _on_plane(card, positions, values, labels, sources)
     if answers.coordinate_names != STRETCH or positions is None:
         layers = _layers(values, labels, lambda each: paint_timeline(None, each, 1.0))
-        ends = {"begin": "object 0", "end": f"object {card.n_objects - 1}"}
-        return replace(card, aspect=12.0, layers=layers, **ends)
+        end = f"object {card.n_objects - 1}"
+        return replace(card, aspect=12.0, layers=layers, begin="object 0", end=end)
     picture, length = sources.sound(name)
     length = max(float(positions.max()), length, 1e-9)  # its end may be background
     layers = _layers(values, labels, lambda each: paint_timeline(positions, each, length))
     unit = " s" if picture else ""
-    ends = {"begin": f"0{unit}", "end": f"{length:.4g}{unit}"}
-    return replace(card, aspect=12.0, picture=picture, layers=layers, **ends)
+    card = replace(card, picture=picture, begin=f"0{unit}", end=f"{length:.4g}{unit}")
+    return replace(card, aspect=12.0, layers=layers)
 
 
 def _layers(
