@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from groupnoise.cli.namesakes import count_namesakes
 from groupnoise.cli.options import (
     AsJson,
     DataName,
@@ -119,7 +120,7 @@ def evaluate(
     count_learned = partial(_count_learned, found, result, fingerprint, asked)
     if part != "held-out":
         trained_on = count_learned(model, record)
-    namesakes = {} if learned is not None else _count_namesakes(found, trained_on, model, record)
+    namesakes = {} if learned is not None else count_namesakes(found, trained_on, model, record)
     if against is not None and rows is None:
         other_trained_on = count_learned(against, read_training_record(against))
     if per_user is not None:
@@ -286,29 +287,6 @@ def _n_trained_on(
         return max(0, n_groups - len(learned.held_out))
     # Under another protocol than that of the training any target may have been trained on.
     return 0 if learned.protocol == protocol else n_groups
-
-
-def _count_namesakes(
-    found: Found, n_trained: int | None, model: Path, record: TrainingRecord | None
-) -> dict[str, int]:
-    """Return how many groups have "names" or "patients" of those learned from, and warn of them."""
-    if record is None:
-        return {}
-    marked = record.named_as_trained(found.setting, found.dataset)
-    counts = {part: int(is_so.sum()) for part, is_so in marked.items()}
-    units = counted(found.setting.n_groups(found.dataset), found.setting.units)
-    n_named, n_of_patients = (counts.get(part, 0) for part in ("names", "patients"))
-    if (n_others := n_named - (n_trained or 0)) > 0:
-        say_aside(
-            f"warning: {n_others} of the {units} scored have names of those that {model} learned "
-            "from, and other values; if they are the same, these figures flatter it."
-        )
-    if n_of_patients > max(n_named, n_trained or 0):
-        say_aside(
-            f"warning: {n_of_patients} of the {units} scored come from patients that {model} "
-            "learned from, so these figures flatter it."
-        )
-    return counts
 
 
 def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
