@@ -27,6 +27,7 @@ from groupnoise.io.datasets import (
     subset_rows,
 )
 from groupnoise.io.files import atomic_path
+from groupnoise.io.label_columns import hold_one_label_each
 from groupnoise.io.label_spellings import JOINTS, spelling_key
 from groupnoise.io.memberships import LABEL_SEPARATORS, literals
 from groupnoise.io.setting import RowLabels, setting_of
@@ -187,7 +188,15 @@ def _with_labels(
     separator: str | None,
 ) -> pl.DataFrame:
     """Write the labels of changed rows anew; all other cells stay as they are."""
-    columns = labels.columns
+    columns, names = labels.columns, np.asarray(labels.class_names)
+    if hold_one_label_each(frame, columns):
+        for column in columns:
+            cells = frame[column].to_list()
+            for row in changed:
+                if not _names([cells[row]], names[kept[row]].tolist()):
+                    cells[row] = None
+            frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
+        return frame
     if len(columns) > 1:  # one 0/1 column per class
         for number, column in enumerate(columns):
             cells = frame[column].to_list()
@@ -197,7 +206,6 @@ def _with_labels(
             frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
         return frame
     cells = frame[columns[0]].to_list()
-    names = np.asarray(labels.class_names)
     for row in changed:
         cells[row] = rewritten_cell(cells[row], names[kept[row]].tolist(), separator)
     series = pl.Series(columns[0], cells, dtype=frame.schema[columns[0]])

@@ -34,6 +34,7 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.label_columns import in_one_column
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.missing_numbers import Learned, fill_of
 from groupnoise.io.no_features import RowAnswers, about_shortened_ids
@@ -185,8 +186,9 @@ def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []
     if asked.labels_needed:
+        labelled, of_labels = in_one_column(table, label_columns, report)
         memberships, class_names = read_memberships(
-            table, label_columns, separator=asked.label_separator, report=report, may_lack=True,
+            labelled, of_labels, separator=asked.label_separator, report=report, may_lack=True,
             several=asked.known.has_sets, n_groups=len(bag_ids),
         )  # fmt: skip
         class_names, memberships = as_one_spelling(class_names, memberships, bag_of_row, report)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from groupnoise.candidates.long_rows import check_one_row_per_object
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
@@ -28,6 +29,7 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.label_columns import in_one_column
 from groupnoise.io.label_spellings import (
     heard_in_words,
     heard_labels,
@@ -88,7 +90,7 @@ def read_candidates(
         every numeric column that plays no other part and is no id, row number or constant.
     candidates : str or list of str, optional
         One column of lists, of labels joined by a separator or of weights by label
-        (`{"a": 0.7, "b": 0.3}`), or one 0/1 column per class. By
+        (`{"a": 0.7, "b": 0.3}`); or one 0/1 column per class, or columns of one label each. By
         default a column called so, or those that begin with `candidate_`, `cand_` or `label_`.
         In a `.mat` file the array may lie either way round.
     truth : str, optional
@@ -159,6 +161,8 @@ def _candidates_from_table(table: Table, name: str, asked: _Request) -> PartialL
     if labels_needed:
         memberships, class_names, weights = _labels_and_weights(table, candidate_columns, asked)
         _check_rows_have_candidates(memberships, table.locate)
+        if len(candidate_columns) == 1 and (memberships.sum(axis=1) == 1).all():
+            check_one_row_per_object(table, candidate_columns[0], taken)
         kept = asked.keep_label
         for sentence in labels_to_look_at(class_names, memberships, table.locate, kept=kept):
             report(sentence)
@@ -197,6 +201,7 @@ def _labels_and_weights(
     Where candidates are needed, rows that say nothing but a word for no label have all of them.
     """
     report, separator = asked.report, asked.label_separator
+    table, columns = in_one_column(table, columns, report)
     if len(columns) > 1:
         return *read_memberships(table, columns, separator=separator, report=report), None
     weighted = read_weights(table, columns[0], report=report)
@@ -234,7 +239,7 @@ def _guess_candidates(table: Table, taken: set[str], asked: _Request) -> list[st
     for prefix in CANDIDATE_PREFIXES:
         found = [name for name in columns if name.lower().startswith(prefix) and name not in taken]
         if len(found) > 1:
-            report(f"took the {len(found)} columns {prefix}* as candidate indicators")
+            report(f"took the {len(found)} columns {prefix}* as candidates")
             return found
     column = pick_column("candidates", None, columns, origin=origin, report=report, taken=taken)
     if is_resolved(columns) and "label" in set(columns) - taken:

@@ -17,15 +17,14 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
-    BOOLEANS,
     and_more,
     as_id_cells,
     check_no_empty_cells,
     ids_as_array,
     number_cells,
-    read_numbers,
     with_one_spelling,
 )
+from groupnoise.io.label_columns import indicators_in
 from groupnoise.io.label_spellings import as_known, guess_joints
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
@@ -42,11 +41,6 @@ NO_LABEL = (
 )
 """Words, in lower case, for a row or an object that has none of the labels."""
 _NO_CLASS = ("", "-1", "unknown", *NO_LABEL)
-MARKS = (
-    "x", "✓", "✔", "✗", "×", "+", "*", "1", "1.0", "true", "yes", "ja", "oui", "sí", "sì", "sim",
-)  # fmt: skip
-"""What people write, in lower case, into columns of one label each where it holds, and nothing
-elsewhere."""
 _WEIGHTED = re.compile(
     r"\s*([^;|,:=()]+?)\s*(?:[:=]\s*([01](?:\.\d*)?|0?\.\d+)|\(([01](?:\.\d*)?|0?\.\d+)\))\s*"
 )
@@ -129,7 +123,7 @@ def read_memberships(
     row is one.
     """
     if len(columns) > 1:
-        return _from_indicators(table, columns)
+        return indicators_in(table, columns)
     _check_no_measurements(table, columns[0], n_groups or len(table))
     rows, labels = _single_labels(table, columns[0], separator, report, may_lack, several)
     vocabulary = labels.unique().sort()
@@ -244,40 +238,6 @@ def read_truth(
 def _some(names: Sequence[str]) -> str:
     """Return a few names and a sign that there are more."""
     return ", ".join(map(repr, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
-
-
-def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
-    indicators = np.column_stack([_indicator(table, column) for column in columns])
-    odd = np.argwhere((indicators != 0) & (indicators != 1))
-    if len(odd):
-        row, column = (int(position) for position in odd[0])
-        raise DataError(
-            f"{table.locate(row)}: column {columns[column]!r} holds {indicators[row, column]:g} "
-            "where an indicator may hold only 0 and 1."
-        )
-    return indicators.astype(np.bool_), _without_shared_prefix(columns)
-
-
-def _indicator(table: Table, column: str) -> FloatArray:
-    """Return a column of 0 and 1, of words such as TRUE and False, or of marks, as numbers."""
-    cells = table.frame[column]
-    marks = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
-    if cells.null_count() and marks.is_in(["", *MARKS]).all():
-        return (marks != "").to_numpy().astype(np.float64)  # as people tick lists
-    if cells.dtype == pl.String:
-        words = cells.str.strip_chars().str.to_lowercase()
-        for yes, no in BOOLEANS:
-            if words.is_in([yes, no]).all() and not words.null_count():
-                return (words == yes).to_numpy().astype(np.float64)
-    return read_numbers(table, column)
-
-
-def _without_shared_prefix(columns: Sequence[str]) -> list[str]:
-    """Shorten `candidate_cat`, `candidate_dog` to `cat`, `dog`."""
-    prefix = columns[0][: columns[0].find("_") + 1]
-    if prefix and all(name.startswith(prefix) and name != prefix for name in columns):
-        return [name.removeprefix(prefix) for name in columns]
-    return list(columns)
 
 
 def _single_labels(

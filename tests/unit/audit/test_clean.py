@@ -123,3 +123,15 @@ def test_indicators_in_words_lose_candidates_in_the_same_words(tmp_path):
     left = cleaned_table(read_table(path), data, replace(data, candidates=fewer))
     assert set(left["cand_b"].to_list()) == {"false"}
     assert set(left["cand_a"].to_list()) == {"TRUE"}
+
+
+def test_labels_in_a_column_for_each_guess_lose_what_is_no_candidate(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = "".join(f"{k},{a},{b}\n" for k, a, b in [(3, "a", "b"), (1, "b", "c"), (4, "c", "")])
+    path.write_text(f"x,cand_1,cand_2\n{rows}", encoding="utf-8")
+    data = read_candidates(path)
+    fewer = data.candidates.copy()
+    fewer[:2, data.class_names.index("b")] = False
+    left = cleaned_table(read_table(path), data, replace(data, candidates=fewer))
+    assert left["cand_1"].to_list() == ["a", None, "c"]
+    assert left["cand_2"].to_list() == [None, "c", None]

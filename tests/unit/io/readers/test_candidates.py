@@ -162,3 +162,73 @@ def test_a_column_that_names_candidates_of_its_rows_is_no_feature(tmp_path, shar
     found = read_candidates(path, report=told.append)
     assert found.feature_names == ("length",)
     assert any("'reviewer' (names candidates of the row" in each for each in told)
+
+
+def test_the_best_answers_of_a_model_in_a_column_each_are_candidates(tmp_path):
+    path = write(
+        tmp_path / "a.csv",
+        "x,cand_1,cand_2,cand_3\n1,cat,dog,\n2,dog,?,emu\n3,red fox,dog,cat\n4,cat,emu,dog\n",
+    )
+    said: list[str] = []
+    data = read_candidates(path, report=said.append)
+    assert data.class_names == ["cat", "dog", "emu", "red fox"]
+    assert data.candidates.sum(axis=1).tolist() == [2, 2, 3, 3]
+    assert "took the cells of the 3 columns as one label each" in said
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_ages_in_a_column_for_each_guess_are_candidates(missing):
+    guesses = {"candidate_1": [28, 31, 45], "candidate_2": [31.0, missing, 28.0]}
+    data = read_candidates(pl.DataFrame({"x": [1.5, 2.5, 4.0], **guesses}))
+    assert data.class_names == ["28", "31", "45"]
+    assert data.candidates.astype(int).tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+
+
+def test_digits_from_zero_in_a_column_for_each_guess_are_no_indicators():
+    guesses = {"candidate_1": [0, 1, 2, 0], "candidate_2": [1, 0, 1, 2]}
+    data = read_candidates(pl.DataFrame({"x": [1.5, 2.5, 4.0, 5.0], **guesses}))
+    assert data.class_names == ["0", "1", "2"]
+    assert data.candidates.sum(axis=1).tolist() == [2, 2, 2, 2]
+
+
+def test_scores_in_a_column_for_each_label_are_no_labels():
+    frame = pl.DataFrame({"x": [1, 2], "candidate_a": [0.3, 0.8], "candidate_b": [0.7, 0.2]})
+    with pytest.raises(DataError, match=r"holds 0.3 .*; write 1 where a row has the label, else 0"):
+        read_candidates(frame)
+
+
+def rows_of_candidates(n_objects=40, n_each=3):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(n_objects, 4)).repeat(n_each, axis=0)
+    frame = pl.DataFrame(features, schema=["a", "b", "c", "d"])
+    labels = [rng.permutation(["cat", "dog", "emu", "fox"])[:n_each] for _ in range(n_objects)]
+    return frame.with_columns(
+        image=np.arange(n_objects).repeat(n_each).astype(str),
+        candidate=np.concatenate(labels),
+        score=rng.random(len(features)),
+    )
+
+
+def test_a_row_for_each_candidate_is_refused_with_what_joins_them():
+    frame = rows_of_candidates()
+    with pytest.raises(
+        DataError, match=r"row 0: '0' in column 'image' .*40 objects on 120 ro"
+    ) as e:
+        read_candidates(frame)
+    advice = str(e.value).partition(" does with ")[2].rstrip(".")
+    joined = read_candidates(eval(advice, {"frame": frame.to_pandas()}))
+    assert joined.feature_names == ("a", "b", "c", "d")
+    assert joined.candidates.sum(axis=1).tolist() == [3] * 40
+
+
+def test_rows_without_id_of_which_each_holds_a_candidate_are_refused_too():
+    with pytest.raises(DataError, match="in column 'a' stands on several rows"):
+        read_candidates(rows_of_candidates().drop("image"))
+
+
+def test_rows_of_their_own_with_one_candidate_each_are_read():
+    frame = rows_of_candidates(n_each=1)
+    assert len(read_candidates(frame).features) == 40
+    visits = rows_of_candidates().with_columns(pl.lit("cat").alias("candidate"))
+    visits = visits.with_columns(pl.Series("candidate", ["cat", "cat", "dog"] * 40))
+    assert len(read_candidates(visits).features) == 120
