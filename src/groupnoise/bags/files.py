@@ -73,7 +73,8 @@ def read_bags(
         pyarrow. Or a folder with one `.h5`, `.pt`, `.npy`, `.npz` or `.csv` per bag, or one `.h5`
         with a group per bag, and `labels`.
     group : str, optional
-        The column of bag ids, text or whole numbers; rows of a bag need not be adjacent.
+        The column of bag ids, text or whole numbers, or several joined by commas, as
+        `machine,day`; rows of a bag need not be adjacent.
     label : str or list of str, optional
         One column of bag labels (several labels joined by a separator are allowed), or one 0/1
         column per class. All rows of a bag must agree. Where bags may have several labels, an
@@ -175,6 +176,8 @@ def _check_no_label_table(source: Any, path: Path | None, given: Mapping[str, An
 
 def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
     report, taken = asked.report, set(asked.feature_names or ())
+    table, parts = _with_ids_of_parts(table, asked.group)
+    taken.update(parts)
     group, label_columns, truth_column = _columns_of_bags(table, asked, taken)
     table = _with_merged_cells(table, group, label_columns if asked.labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group))
@@ -252,6 +255,18 @@ def _columns_of_bags(
     truth = pick_column("truth", asked.truth, columns, **told)
     taken |= set() if truth is None else {truth}
     return group, labels, truth
+
+
+def _with_ids_of_parts(table: Table, group: str | None) -> tuple[Table, list[str]]:
+    """Return a table with ids made of several columns, where `group` names these, and which."""
+    parts = [] if group is None else [part.strip() for part in group.split(",")]
+    if group is None or len(parts) < 2 or group in table.frame.columns:
+        return table, []
+    if not set(parts) <= set(table.frame.columns):
+        return table, []
+    cells = [pl.col(part).cast(pl.String).str.strip_chars().replace("", None) for part in parts]
+    ids = pl.concat_str(cells, separator=" ").alias(group)
+    return replace(table, frame=table.frame.with_columns(ids)), parts
 
 
 def _labels_of_bags(

@@ -107,7 +107,7 @@ COLUMNS = {
     "only": _option(Word, "rs: rows to keep: event=cart,purchase; of user, those with one."),
     "date_order": _option(Word, "rs: dmy or mdy, where dates such as 03/02/2026 may be both."),
     "repeats": _option(Word, "rs: keep, merge_adjacent or keep_first clicks on one item."),
-    "group": _option(Word, "mil: column of bag ids."),
+    "group": _option(Word, "mil: column of bag ids, or several, as machine,day."),
     "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
     "labels": _option(Word, "mil: table of bag labels, where DATA has one file per bag."),

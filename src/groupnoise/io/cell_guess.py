@@ -12,8 +12,7 @@ import polars as pl
 from groupnoise.io.cells import BOOLEANS, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, is_amount, plain_name, usual_column
 from groupnoise.io.label_columns import MARKS
-from groupnoise.io.label_spellings import joints_of
-from groupnoise.io.memberships import LABEL_SEPARATORS, is_bracketed, without_brackets
+from groupnoise.io.label_lists import holds_label_lists, words_of_lists
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name, numbers_rows
 from groupnoise.io.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
 
@@ -34,10 +33,6 @@ MIN_MEASURED = 4
 """Columns of fractions from which on rows with times are measurements and no clicks."""
 MAX_SPELT = 5
 """Different cells that may still be two words."""
-MAX_JOINED = 500
-"""Different cells of labels that a word or a stroke joins, at most."""
-MIN_LISTS = 0.2
-"""Share of cells with a list from which a column of lists is one."""
 _LABEL_WORDS = re.compile(
     r"(?:^|[_\W])(label|class|klasse|target|has|is|any|hat|ist|status|outcome|result|ergebnis"
     r"|diagnos\w*|befund|grade|positive?|flag)(?:$|[_\W])",
@@ -115,7 +110,7 @@ class CellTable:
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
         nested = {name for name, kind in head.schema.items() if kind.is_nested()}
         self.vectors = {name for name in nested if holds_vectors(head[name])}
-        words = {name: _words_of(head[name]) for name in nested - self.vectors}
+        words = {name: words_of_lists(head[name]) for name in nested - self.vectors}
         self.frame = head.select(
             words[name]
             if name in words
@@ -244,9 +239,13 @@ class CellTable:
             if name in (self.known.get("user"), self.known.get("item"))
             or (self.distinct[name] > MAX_LABELS and not is_amount(name))
         ]
-        if len(self.times) != 1 or len(ids) != 2:
-            return []
-        (time,) = self.times
+        if self.frame.width == 2 == len(ids) and len({"user", "item"} & set(self.known)) == 1:
+            return self._baskets(*ids)
+        called = usual_column("time", sorted(self.times))
+        times = {called} if called is not None else self.times
+        if len(times) != 1 or len(ids) != 2 or any(map(self._is_constant, ids, ids[::-1])):
+            return []  # nobody shares what each has alone
+        (time,) = times
         runs = [self._runs(name, time) for name in ids]
         is_clear = max(runs) > MIN_RUNS and max(runs) > 2 * min(runs)
         named = [name for name in ids if name in self.known.values()]
@@ -264,6 +263,20 @@ class CellTable:
                 "rs",
                 {"user": user, "item": item, "time": time},
                 f"{user!r} and {item!r} are the only ids beside the times of {time!r}; {why} "
+                "(--user and --item say otherwise)",
+            )
+        ]
+
+    def _baskets(self, *ids: str) -> list[CellReading]:
+        """Return the other column of a table of two as users or items, whatever it is called."""
+        (part, named), *_ = ((p, self.known[p]) for p in ("user", "item") if p in self.known)
+        (other,) = (name for name in ids if name != named)
+        parts = {part: named, "item" if part == "user" else "user": other}
+        return [
+            CellReading(
+                "rs",
+                {"user": parts["user"], "item": parts["item"]},
+                f"{named!r} is called so, and {other!r} is the only other column "
                 "(--user and --item say otherwise)",
             )
         ]
@@ -363,39 +376,3 @@ def holds_vectors(cells: pl.Series) -> bool:
     """Tell whether cells are lists of numbers."""
     kind = cells.dtype
     return isinstance(kind, (pl.List, pl.Array)) and getattr(kind, "inner", kind).is_numeric()
-
-
-def _words_of(cells: pl.Series) -> pl.Series | None:
-    """Return lists of words, or the names that have a weight, as text; None for other cells."""
-    if isinstance(cells.dtype, pl.Struct):
-        if not all(field.dtype.is_numeric() for field in cells.dtype.fields):
-            return None
-        joined = [
-            ";".join(name for name, weight in (cell or {}).items() if weight) for cell in cells
-        ]
-        return pl.Series(cells.name, joined)
-    if cells.dtype == pl.List(pl.String):
-        return cells.list.join(";", ignore_nulls=True)
-    return None
-
-
-def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
-    """Tell whether cells are lists of words of which there are few; `are_lists`: by their type."""
-    if are_lists and len(cells):
-        words = [word for cell in cells for word in cell.split(";")]
-        return 2 <= len(set(words)) <= max(3, min(100, len(words) // 5))
-    if len(cells) and is_bracketed(cells):
-        cells = without_brackets(cells).str.replace_all(r":\s*[\d.]+", "")
-    for mark in LABEL_SEPARATORS:
-        is_list = cells.str.contains(mark, literal=True)
-        if len(cells) and is_list.mean() >= MIN_LISTS:  # type: ignore[operator]
-            lists = [[word.strip() for word in cell.split(mark)] for cell in cells]
-            first = {words[0] for words in lists}
-            later = {word for words in lists for word in words[1:]}
-            n_words = sum(map(len, lists))
-            are_few = len(first | later) <= max(3, min(100, n_words // 5))
-            # Places and decimal commas have parts, too, but each part has its own place.
-            if are_few and len(first & later) >= MIN_LISTS * len(first | later):
-                numbers = (word.replace(".", "", 1).isdigit() for word in first | later)
-                return mark != "," or not all(numbers)
-    return cells.n_unique() <= MAX_JOINED and bool(joints_of(cells))

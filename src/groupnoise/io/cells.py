@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,9 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import MAX_ID_LENGTH, check_choice
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import Report
-from groupnoise.io.tables import Table
+
+if TYPE_CHECKING:
+    from groupnoise.io.tables import Table
 
 DATE_ORDERS = {"dmy": "day/month/year", "mdy": "month/day/year"}
 _TWO_NUMBERS_AND_A_YEAR = r"^\s*(\d{1,2})([/.\-])(\d{1,2})[/.\-]\d{4}(?:\D|$)"

@@ -198,11 +198,16 @@ def feature_columns(
     free = [column for column in columns if column not in taken]
     of_lists = [column for column in free if _holds_lists(table, column)]
     if of_lists:
-        report(f"took column {of_lists[0]!r} as the features")
+        longest = max(of_lists, key=lambda column: _length_of_lists(table.frame[column]))
+        report(
+            f"took column {longest!r} as the features{', the longest lists' * (len(of_lists) > 1)}"
+        )
         beside = [c for c in free if c not in of_lists and is_mostly_numeric(table, c)]
         if beside:
             report(f"left out {_joined([*map(repr, beside)])}, numbers beside a list of features")
-        return of_lists[:1], []
+        if shorter := [repr(column) for column in of_lists if column != longest]:
+            report(f"left out {_joined(shorter)}, other lists (--features names one)")
+        return [longest], []
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
         check_decimal_commas(table, free)
@@ -271,7 +276,14 @@ def _are_marked_numbers(cells: pl.Series) -> bool:
 def _holds_lists(table: Table, column: str) -> bool:
     """Tell whether each cell is a list that may be features; lists of words and objects are not."""
     kind = table.frame[column].dtype  # of all columns the schema is made anew
-    return isinstance(kind, (pl.List, pl.Array)) and kind.inner != pl.String
+    if not isinstance(kind, (pl.List, pl.Array)):
+        return False
+    return kind.inner != pl.String and not isinstance(kind.inner, pl.Struct)
+
+
+def _length_of_lists(cells: pl.Series) -> int:
+    filled = cells.drop_nulls()
+    return len(filled[0]) if len(filled) else 0
 
 
 def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:

@@ -166,18 +166,26 @@ def read_weights(
     return weights, class_names
 
 
+def name_and_weight(kind: pl.DataType) -> tuple[str, str] | None:
+    """Return what the text and the number of each object are called, in lists of such objects."""
+    if not isinstance(kind, pl.List) or not isinstance(kind.inner, pl.Struct):
+        return None
+    names = [each.name for each in kind.inner.fields if each.dtype == pl.String]
+    numbers = [each.name for each in kind.inner.fields if each.dtype.is_numeric()]
+    return (names[0], numbers[0]) if len(names) == len(numbers) == 1 else None
+
+
 def _weights_in(cells: pl.Series) -> list[dict[Any, Any]] | None:
     """Return labels with their weights, of each cell; None where cells hold none."""
     kind = cells.dtype
     if isinstance(kind, pl.Struct):
         return [cell or {} for cell in cells.to_list()]
     if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
-        names = [each.name for each in kind.inner.fields if each.dtype == pl.String]
-        numbers = [each.name for each in kind.inner.fields if each.dtype.is_numeric()]
-        if len(names) != 1 or len(numbers) != 1:
+        if (parts := name_and_weight(kind)) is None:
             return None
+        name, number = parts
         objects = [cell or () for cell in cells.to_list()]
-        return [{each[names[0]]: each[numbers[0]] for each in cell} for cell in objects]
+        return [{each[name]: each[number] for each in cell} for cell in objects]
     if kind != pl.String:
         return None
     cells = cells.fill_null("").str.strip_chars()

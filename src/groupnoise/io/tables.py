@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,8 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
 from groupnoise.core.words import in_a_line
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name
-from groupnoise.io.decimals import with_points, with_vectors
+from groupnoise.io.column_names import KNOWN_NAMES
+from groupnoise.io.decimals import with_points
 from groupnoise.io.delimited import (
     decode,
     drop_unnamed,
@@ -29,13 +30,19 @@ from groupnoise.io.delimited import (
     parse_delimited,
     read_separator,
 )
+from groupnoise.io.nested import plain_cells
 from groupnoise.io.sheets import sheet_as_text
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")
-MAX_OPENED = 4
-"""Columns of parts of objects that a sentence names."""
+
+_TOTAL = re.compile(
+    r"\s*((grand|sub)[ -]?)?total(s|e)?\b|\s*(sum|(end)?summe|gesamt(summe)?|insgesamt|somme|suma"
+    r"|somma|soma)\b",
+    re.IGNORECASE,
+)
+"""How the row of sums below a table begins."""
 
 
 def as_polars(source: Any) -> pl.DataFrame:
@@ -198,11 +205,11 @@ def read_content(
         if format == "text" and separator is None:
             separator = guess_separator(decode(path, content, first_line))
         table = _read_delimited(path, content, separator, header, first_line, report)
-        may_guess = table.separator != ","
+        table, may_guess = without_totals(table, report), table.separator != ","
     elif format == "xlsx":
         text, first_row = sheet_as_text(path, content, report, sheet)
         table = _read_delimited(path, text, ",", header, first_row, report, is_sheet=True)
-        may_guess = True
+        table, may_guess = without_totals(table, report), True
     elif format == "jsonl":
         table = _read_json_lines(path, content, first_line)
     else:
@@ -213,66 +220,24 @@ def read_content(
     return replace(table, frame=frame)
 
 
+def without_totals(table: Table, report: Report) -> Table:
+    """Return text without its last row where that sums the others up and lacks what they hold."""
+    if len(table) < 2:
+        return table
+    above, last = table.frame[-2].row(0), table.frame[-1].row(0)
+    at = next((at for at, cell in enumerate(last) if (cell or "").strip()), 0)
+    lacks = any(cell is not None for cell, below in zip(above, last, strict=True) if below is None)
+    if not lacks or not _TOTAL.match(last[at] or ""):
+        return table
+    row = len(table) - 1
+    report(f"left out {table.locate(row)}, which begins with {last[at]!r} and sums up the others")
+    return replace(table, frame=table.frame[:-1])
+
+
 def _plain(table: Table, report: Report) -> Table:
-    """Return a table of plain cells: a column of each part of objects, a row of each inner list.
-
-    Lists of equally many lists in every row may be pictures, and stay for their reader to refuse.
-    """
-    table = replace(table, frame=without_objects(with_vectors(table.frame), report))
-    lists = [name for name, kind in table.frame.schema.items() if _holds_rows(kind)]
-    if len(lists) != 1:
-        return table
-    (name,) = lists
-    sizes = table.frame[name].list.len().fill_null(0).to_numpy()
-    if len(table) > 1 and len(set(sizes.tolist())) == 1:
-        return table
-    filled = pl.when(pl.col(name).list.len() > 0).then(pl.col(name))  # else a row of nothing
-    inner = table.frame.select(filled.alias(name)).to_series().explode()
-    table = table.take(np.repeat(np.arange(len(table)), np.maximum(sizes, 1)))
-    report(f"made a row of each list of numbers in the cells of column {name!r}")
-    return replace(table, frame=table.frame.with_columns(inner))
-
-
-def _holds_rows(kind: pl.DataType) -> bool:
-    """Tell whether cells are lists of lists of numbers, as of all instances of a bag."""
-    inner = getattr(kind, "inner", None)
-    numbers = getattr(inner, "inner", None)
-    return isinstance(kind, pl.List) and numbers is not None and bool(numbers.is_numeric())
-
-
-def without_objects(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
-    """Return columns of objects as a column of each of their parts: `user.id`, `user.country`.
-
-    Objects of numbers alone that are never negative may be weights of labels and stay, unless they
-    are called features.
-    """
-    opened: list[str] = []
-    while found := [name for name in frame.columns if _is_record(frame[name])]:
-        for name in found:
-            parts = frame[name].struct.unnest()
-            parts.columns = [f"{name}.{part}" for part in parts.columns]
-            if not set(parts.columns).isdisjoint(frame.columns):
-                return frame
-            at = frame.get_column_index(name)
-            frame = frame.select(*frame.columns[:at], *parts, *frame.columns[at + 1 :])
-            opened = [each for each in opened if each != name] + parts.columns
-    if opened:
-        shown = [repr(each) for each in opened[:MAX_OPENED]]
-        more = f" and {len(opened) - MAX_OPENED} more" if len(opened) > MAX_OPENED else ""
-        report(f"made columns of the parts of objects: {', '.join(shown)}{more}")
-    return frame
-
-
-def _is_record(cells: pl.Series) -> bool:
-    """Tell whether cells are objects that say several things, and no weights of labels."""
-    if not isinstance(cells.dtype, pl.Struct) or not cells.dtype.fields:
-        return False
-    if not all(part.dtype.is_numeric() for part in cells.dtype.fields):
-        return True
-    parts = cells.struct.unnest()
-    if plain_name(cells.name) in USUAL_NAMES["features"]:
-        return True
-    return any((part.drop_nulls() < 0).any() for part in parts)
+    """Return a table of plain cells, as :func:`plain_cells` has them."""
+    frame, rows = plain_cells(table.frame, report)
+    return replace(table if rows is None else table.take(rows), frame=frame)
 
 
 def _read_delimited(

@@ -313,3 +313,39 @@ def test_sentences_that_are_numbered_in_each_ticket_are_the_features_of_bags(tmp
     assert told(tmp_path, rows).columns == {"group": "ticket", "label": "tags"}
     bags = read_bags(tmp_path / "rows.csv", group="ticket", label="tags")
     assert bags.feature_names[0].startswith("sentence: ")
+
+
+def test_what_every_user_has_alone_is_no_item(tmp_path):
+    deals = np.repeat(np.arange(60), 3)
+    columns = {
+        "deal": [f"D{each}" for each in deals],
+        "company": [f"C{each % 25}" for each in deals],
+        "day": [f"{1 + each % 28:02d}.03.2025" for each in deals],
+        "minutes": np.arange(len(deals)) % 7 + 0.5,
+        "result": ["won" if each % 3 else "lost" for each in deals],
+    }
+    with pytest.raises(DataError, match="--group 'deal' --label 'result'; say that") as found:
+        told(tmp_path, columns)
+    assert "--user" not in str(found.value)
+
+
+def test_of_several_times_the_one_that_is_called_so_orders_clicks(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {
+        "Lesernummer": rng.integers(1000, 1030, 300),
+        "Titel": [f"Band {each}" for each in rng.integers(0, 60, 300)],
+        "Ausleihdatum": [f"{1 + each % 28:02d}.03.2025" for each in range(300)],
+        "Faellig": [f"{1 + each % 28:02d}.04.2025" for each in range(300)],
+    }
+    found = told(tmp_path, columns)
+    assert found.columns == {"user": "Lesernummer", "item": "Titel", "time": "Ausleihdatum"}
+
+
+def test_of_two_columns_the_one_that_is_called_so_tells_the_other(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"basket": rng.integers(0, 90, 400), "product": rng.integers(0, 40, 400)}
+    assert told(tmp_path, columns).columns == {"user": "basket", "item": "product"}
+    assert told(tmp_path, {"user": columns["basket"], "colour": columns["product"]}).columns == {
+        "user": "user",
+        "item": "colour",
+    }
