@@ -79,7 +79,7 @@ def test_predictions_in_a_list_of_objects_are_candidates_with_weights(tmp_path):
     assert (guess.setting, guess.columns) == ("pll", {"candidates": "predictions"})
     data = read_candidates(path, **guess.columns)
     assert data.features.shape == (40, 3)
-    assert set(np.unique(data.weights)) == {0.0, 0.3, 0.7}
+    assert set(np.unique(data.weights)) == {0.3, 0.7}
 
 
 def test_words_with_a_share_in_brackets_are_candidates(tmp_path):
