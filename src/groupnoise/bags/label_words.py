@@ -15,7 +15,8 @@ from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import OF_BAGS
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.label_spellings import heard_labels, labels_to_look_at
+from groupnoise.io.heard_labels import heard_labels
+from groupnoise.io.label_spellings import labels_to_look_at
 from groupnoise.io.memberships import NO_LABEL, read_truth
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
@@ -118,7 +119,9 @@ def as_one_spelling(
     for old, new in pairs:
         merged[:, new] |= merged[:, old]
     shown = [f"{old!r} as {new!r}" for old, new in heard.items()]
-    report(f"read {', '.join(shown)}: bags hold both, which differ in capitals or blanks alone")
+    report(
+        f"read {', '.join(shown)}: bags hold both, which differ in capitals, blanks or marks alone"
+    )
     kept = [number for number, name in enumerate(names) if name not in heard]
     return [names[number] for number in kept], merged[:, kept]
 

@@ -29,10 +29,9 @@ from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.heard_labels import heard_in_words, heard_labels
 from groupnoise.io.label_columns import in_one_column
 from groupnoise.io.label_spellings import (
-    heard_in_words,
-    heard_labels,
     labels_to_look_at,
     split_names,
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 ENDINGS = (("ies", "y"), ("sses", "ss"), ("s", ""))
+MAX_PARTS, FEW_PARTS = 12, 3
+"""Parts that all stand in a sentence, and how many stand there of more."""
 
 
 def counted(number: int, things: str, form: str = "") -> str:
@@ -28,6 +30,18 @@ def counted(number: int, things: str, form: str = "") -> str:
 def quoted(names: Sequence[str]) -> str:
     """Return names as they stand in a sentence."""
     return " and ".join(map(repr, names))
+
+
+def listed_parts(parts: Iterable[str]) -> str:
+    """Return parts of a sentence with commas and an `and`; of very many the first few.
+
+    >>> listed_parts(["a"]), listed_parts(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    shown = list(parts)
+    if len(shown) > MAX_PARTS:
+        shown = [*shown[:FEW_PARTS], f"{len(shown) - FEW_PARTS} more"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
 def in_a_line(error: Exception) -> str:

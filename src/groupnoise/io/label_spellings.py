@@ -12,7 +12,8 @@ import polars as pl
 
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.misspelt_labels import slips_in_words
-from groupnoise.core.words import counted, quoted
+from groupnoise.core.words import counted, listed_parts, quoted
+from groupnoise.io.model_answers import is_refusal, without_marks
 from groupnoise.io.sources import Report
 
 NO_VOTE = frozenset({
@@ -35,9 +36,6 @@ REPEATED = "?-.–—_"
 """Marks that say the same however often they stand."""
 CODE_LENGTH = 2
 """Labels so short are codes, among which `NA` is one."""
-MAX_LETTERS = 5
-"""Letters that may stand as capitals and as small ones and mean one label each; more are an
-alphabet, of which both are learned."""
 MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
 """What stands in cells, in lower case, where nobody voted or no number is known."""
 JOINTS = (
@@ -59,12 +57,12 @@ _DOUBT = re.compile(
 
 
 def spelling_key(label: str) -> str:
-    """Return what two spellings of one label share: capitals and blanks tell nothing apart.
+    """Return what spellings of one label share: capitals, blanks and marks around it tell nothing.
 
-    >>> spelling_key(" Late  Delivery") == spelling_key("late delivery")
+    >>> spelling_key(" Late  Delivery") == spelling_key("**late delivery**.")
     True
     """
-    return " ".join(label.casefold().split())
+    return without_marks(" ".join(label.casefold().split()))
 
 
 def says_nothing(label: str, others: Iterable[str] = ()) -> bool:
@@ -77,79 +75,10 @@ def says_nothing(label: str, others: Iterable[str] = ()) -> bool:
     if key == "na" and any(len(other) <= CODE_LENGTH and other != label for other in others):
         return False
     # As `casefold` has it, ß is ss.
-    return key in _FOLDED or (key != "" and not key.strip(REPEATED))
+    return key in _FOLDED or is_refusal(key) or (key != "" and not key.strip(REPEATED))
 
 
 _FOLDED = frozenset(map(spelling_key, NO_VOTE))
-
-
-def heard_labels(
-    counts: Mapping[str, int], *, keep: Collection[str] = (), listed: Sequence[str] | None = None
-) -> dict[str, str | None]:
-    """Return the labels that are heard as another spelling of one, or as none (None).
-
-    Of several spellings the most frequent one stands for all, or the one that is listed. `counts`:
-    how often each was written. `keep`: labels that stay as they are. `listed`: all labels there
-    are, where somebody says so.
-
-    >>> heard_labels({"offer": 9, "Offer": 3, "ham": 5, "?": 4})
-    {'Offer': 'offer', '?': None}
-    """
-    sure = {*keep, *(listed or ())}
-    labels = [name for name in counts if name not in sure]
-    none = {name for name in labels if says_nothing(name, counts)}
-    if len({spelling_key(name) for name in {*counts, *sure} - none}) < 2:
-        none = set()  # words beside one label tell it from nothing
-    by_key: dict[str, list[str]] = {}
-    for name in dict.fromkeys([*(listed or ()), *counts]):
-        if name not in none and name not in keep:
-            by_key.setdefault(spelling_key(name), []).append(name)
-    same = {key: names for key, names in by_key.items() if len(names) > 1}
-    if sum(len(key) == 1 for key in same) > MAX_LETTERS:
-        same = {key: names for key, names in same.items() if len(key) > 1}
-    heard: dict[str, str | None] = {}
-    for names in same.values():
-        meant = [name for name in names if name in sure] or [
-            max(names, key=lambda name: (counts.get(name, 0), name))
-        ]
-        if len(meant) == 1:  # who lists two of them means two
-            heard |= {name: meant[0] for name in names if name != meant[0]}
-    return {name: heard.get(name) for name in counts if name in heard or name in none}
-
-
-def heard_in_words(
-    heard: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
-) -> list[str]:
-    """Return sentences about labels that are heard as others or as none, with how to keep them."""
-    said = []
-    none = [name for name, meant in heard.items() if meant is None]
-    if none:
-        n_none = sum(counts[name] for name in none)
-        said.append(
-            f"took {_listed(none)} as {what} ({counted(n_none, times)}); to keep them as labels, "
-            f"say --keep-label {_option(none)}"
-        )
-    spelt = [(name, meant) for name, meant in heard.items() if meant is not None]
-    if spelt:
-        pairs = [f"{name!r} as {meant!r}" for name, meant in spelt]
-        said.append(
-            f"read {_joined(pairs)}: the same but for capitals or blanks; to keep them apart, say "
-            f"--keep-label {_option([name for name, _ in spelt])}"
-        )
-    return said
-
-
-def _option(names: Sequence[str]) -> str:
-    text = ",".join(names)
-    return text if text.replace(",", "").isalnum() else f'"{text}"'
-
-
-def _listed(names: Sequence[str]) -> str:
-    return _joined([repr(name) for name in names])
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
 
 
 def as_known(label: str, names: Sequence[str]) -> str | None:
@@ -193,7 +122,7 @@ def as_spelt(
     said = []
     spelt = [f"{old!r} as {new!r}" for old, new in zip(names, meant, strict=True) if old != new]
     if spelt:
-        said.append(f"labels are read as the model spells them: {_joined(spelt)}")
+        said.append(f"labels are read as the model spells them: {listed_parts(spelt)}")
     strange = [number for number, name in enumerate(found) if name not in known]
     n_strange = int(merged[:, strange].any(axis=1).sum())
     if n_strange:
@@ -224,8 +153,8 @@ def guess_joints(
         joints = (" ",)
     if joints:
         report(
-            f"split the labels of a cell at {_listed(joints)}: what it joins also stands alone or "
-            "beside others; --label-separator names another"
+            f"split the labels of a cell at {listed_parts(map(repr, joints))}: what it joins also "
+            "stands alone or beside others; --label-separator names another"
         )
     return joints
 

@@ -14,9 +14,8 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import Report
+from groupnoise.votes.part_names import Said, Stated
 
-Said = str | int | Iterable[Any] | Mapping[Any, float] | None
-"""One vote: a label, several labels, weights by label, or nothing."""
 MAX_UNKNOWN = 5
 """Labels outside the list that are named at most."""
 
@@ -273,7 +272,10 @@ def is_checked(votes: Votes, truth: IntArray | None) -> BoolArray:
 
 def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
     """Return the weight of each label in a vote, summing to one; empty where nothing was said."""
-    if vote is None or (isinstance(vote, float) and np.isnan(vote)):
+    if isinstance(vote, Stated):
+        return labels_of(vote.said, where, annotator)
+    cell: Any = vote
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return {}
     if isinstance(vote, Mapping):
         weights = {as_label(label): _number(weight) for label, weight in vote.items()}

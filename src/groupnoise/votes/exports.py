@@ -15,7 +15,8 @@ from groupnoise.io.label_spellings import guess_joints, split_at
 from groupnoise.io.memberships import literals
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
-from groupnoise.votes.ballots import Said, as_label
+from groupnoise.votes.ballots import as_label
+from groupnoise.votes.part_names import LONG_NAMES, Said, Stated, first_named, without_percent
 
 Entry = tuple[int, str, Said, float | None]
 """Row, annotator, what was said, confidence."""
@@ -26,13 +27,13 @@ Export = tuple[pl.DataFrame, list[Entry], str]
 """Rows, votes on them, and the tool."""
 SEPARATORS = ("|", ";")
 """What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
+FURTHER_LABEL_PARTS = ("labels", "prediction", "predicted_label", "sentiment", "topic", "intent")
+"""What language models call the label in an object besides what columns are called."""
+_FENCE = re.compile(r"^\s*```\w*\s|\s*```\s*$")
 BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
 """The beginning of a list or of weights; what begins so and cannot be read is no label."""
 MAX_GRADE = 10.0
 """Confidences above this are percent; below they may be grades, which nobody can tell."""
-_PERCENT = re.compile(
-    r"[\s_(-]*(?:in[\s_])?(?:%|(?<![a-z])(?:percent|prozent|pct))\)?\s*$", re.IGNORECASE
-)
 
 
 def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | None:
@@ -213,13 +214,12 @@ def read_confidences(table: Table, name: str, report: Report) -> list[float | No
     return numbers
 
 
-def without_percent(name: str) -> str:
-    """Return the name of a column without the unit that it holds percent.
-
-    >>> without_percent("Sicherheit (%)"), without_percent("confidence_pct")
-    ('Sicherheit', 'confidence')
-    """
-    return _PERCENT.sub("", name)
+def as_plain(entry: Entry) -> Entry:
+    """Return a vote in which the confidence that stands in the cell itself has its place."""
+    row, who, said, sure = entry
+    if isinstance(said, Stated):
+        return row, who, said.said, said.sure if sure is None else sure
+    return entry
 
 
 def cell_reader(
@@ -235,7 +235,7 @@ def cell_reader(
         raise ParameterError("label_separator must not be empty.")
     joints: tuple[str, ...] = () if separator is None else (separator,)
     if separator is None:
-        plain = [each.filter(~each.str.contains(r"^\s*[\[{(]")) for each in texts]
+        plain = [each.filter(~each.str.contains(r"^\s*(?:```\w*\s)?\s*[\[{(]")) for each in texts]
         for guess in guesses:
             if any(bool(each.str.contains(guess, literal=True).any()) for each in plain):
                 report(f"split the labels of a cell at {guess!r}")
@@ -269,15 +269,33 @@ def parse_vote(cell: Any, *joints: str) -> Said:
     ({'a': 0.7, 'b': 0.3}, ['a', 'b'], ['a', 'b'])
     """
     if isinstance(cell, dict):  # of a struct column, where labels not named are null
-        return {label: weight for label, weight in cell.items() if weight}
+        return _stated({label: weight for label, weight in cell.items() if weight})
     if not isinstance(cell, str):
         return None if cell is None else (cell if isinstance(cell, (list, tuple)) else
                                           as_label(cell))  # fmt: skip
-    text = cell.strip()
+    text = _FENCE.sub("", cell).strip()
     if text[:1] in ("[", "{", "("):
         for value in literals(text):
             if isinstance(value, (list, tuple, set, dict)):
-                return list(value) if isinstance(value, set) else value
+                return list(value) if isinstance(value, set) else _stated(value)
     if any(joint in text for joint in joints):
         return split_at(text, joints)
     return text or None
+
+
+def _stated(value: Said) -> Said:
+    """Return what an object of named parts says, `{"label": "a", "confidence": 0.9}`.
+
+    Weights by label are numbers and stay as they are.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    keys = [str(key) for key in value]
+    key = first_named(keys, (*LONG_NAMES["label"], *FURTHER_LABEL_PARTS))
+    said: Any = None if key is None else value[key]
+    if not isinstance(said, (str, list)) or (
+        isinstance(said, list) and not all(isinstance(label, str) for label in said)
+    ):
+        return value
+    sure = first_named(keys, LONG_NAMES["confidence"])
+    return Stated(said, None if sure is None else _sure(value[sure]))

@@ -19,9 +19,11 @@ from groupnoise.io.label_spellings import as_known, split_names
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
-from groupnoise.votes.ballots import Votes, as_label
-from groupnoise.votes.exports import SEPARATORS, Entry, cell_reader, read_export
+from groupnoise.votes.ballots import Votes, as_label, labels_of
+from groupnoise.votes.exports import SEPARATORS, Entry, as_plain, cell_reader, read_export
 from groupnoise.votes.guesses import (
+    HEAD,
+    MIN_GUESSED_ROWS,
     are_counts,
     column_of_lists,
     columns_beside_lists,
@@ -29,15 +31,12 @@ from groupnoise.votes.guesses import (
     columns_that_agree,
     parts_of_votes,
 )
-from groupnoise.votes.long_tables import (
-    LONG_NAMES,
-    Place,
-    first_named,
-    gathered,
-    votes_beside,
-)
+from groupnoise.votes.long_tables import Place, gathered, votes_beside
+from groupnoise.votes.part_names import LONG_NAMES, first_named
 from groupnoise.votes.slips import entries_as_heard
 
+MOSTLY_KNOWN = 0.9
+"""Share of the cells of a column of votes that name labels which are known."""
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
 
 
@@ -159,7 +158,7 @@ def _voted(
     place: Place | None = None,
 ) -> VotedRows:
     where = place or (lambda row, _: table.locate(row))
-    entries = entries_as_heard(entries, where, labels, keep, report)
+    entries = entries_as_heard(map(as_plain, entries), where, labels, keep, report)
     if all(said is None for _, _, said, _ in entries):
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
@@ -293,10 +292,32 @@ def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
     alike = columns_of_one_label_set(voted.table)
     written = {*columns_of_answers(voted.table.frame.columns), *taken}
     others = [name for name in alike if name not in written and name not in voted.columns]
-    if not others or set(voted.columns).isdisjoint(alike):
+    if set(voted.columns).isdisjoint(alike):
+        others = []
+    free = [name for name in voted.table.frame.columns if name not in {*written, *voted.columns}]
+    others += [name for name in free if name not in others and _names_labels(voted, name)]
+    if not others:
         return None
     every = ",".join(name.replace(",", "?") for name in [*voted.columns, *others])  # as patterns
     return (
         f"left out {quoted(others)}, with the same labels; if these are votes "
         f"too, say --annotators '{every}'"
     )
+
+
+def _names_labels(voted: VotedRows, column: str) -> bool:
+    """Tell whether nearly all cells of a column are votes, in the words of a language model."""
+    if voted.table.frame.schema[column] != pl.String or voted.is_candidates:
+        return False
+    head = voted.table.take(np.arange(min(HEAD, len(voted.table))))
+    names = voted.votes.class_names
+    try:
+        said = cell_reader(head, [column], None, say_nothing)(column)
+        entries = [as_plain((row, column, cell, None)) for row, cell in enumerate(said)]
+        heard = entries_as_heard(entries, lambda row, _: f"row {row}", names, (), say_nothing)
+        votes = [labels_of(vote, "", column).keys() for _, _, vote, _ in heard]
+    except DataError:  # a cell that is no vote
+        return False
+    named = [labels for labels in votes if labels]
+    n_known = sum(labels <= set(names) for labels in named)
+    return n_known >= max(MIN_GUESSED_ROWS, MOSTLY_KNOWN * len(named))

@@ -19,8 +19,9 @@ from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.votes.averaged import MAX_GRADES
-from groupnoise.votes.ballots import Said, Votes, as_label, krippendorff_alpha, labels_of
+from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha, labels_of
 from groupnoise.votes.exports import SEPARATORS, cell_reader
+from groupnoise.votes.part_names import Said
 
 MAX_GUESSED_LABELS = 30
 """Different cells of a column that may still be labels."""

@@ -17,28 +17,8 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
-from groupnoise.votes.exports import Entry, cell_reader, read_confidences, without_percent
-
-LONG_NAMES = {
-    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
-                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who",
-                  "bewerter", "bewerterin", "bewertet_von", "gutachter", "gutachterin", "kodierer",
-                  "kodiererin", "annotatorin", "annotierer", "prüfer", "prüferin", "annotateur",
-                  "annotatrice", "évaluateur", "évaluatrice", "codeur", "codeuse", "anotador",
-                  "anotadora", "evaluador", "evaluadora", "codificador", "annotatore",
-                  "valutatore"),
-    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
-            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
-            "hit_id", "input_hash", "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz",
-            "fall", "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga",
-            "esempio"),
-    "label": ("label", "vote", "accept", "answer", "class", "category", "choice", "etikett",
-              "klasse", "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette",
-              "etiquette", "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría",
-              "voto", "respuesta", "etichetta"),
-    "confidence": ("confidence", "certainty", "sicherheit", "konfidenz", "confiance", "certitude",
-                   "confianza", "certeza", "seguridad", "fiducia"),
-}  # fmt: skip
+from groupnoise.votes.exports import Entry, cell_reader, read_confidences
+from groupnoise.votes.part_names import LONG_NAMES, first_named, joined_name
 
 Place = Callable[[int, str], str]
 """Given a row and an annotator, says where that vote stands."""
@@ -227,26 +207,15 @@ def _voted_once(table: Table, columns: Sequence[str]) -> str | None:
 def _only_id(table: Table, columns: Sequence[str]) -> str | None:
     """Return the only column called an id whose ids come back, as rows do and votes do not."""
     parts = ("annotator", "label", "confidence")
-    others = {_joined(name) for part in parts for name in LONG_NAMES[part]}
+    others = {joined_name(name) for part in parts for name in LONG_NAMES[part]}
     found = [
         name
         for name in columns
         if is_id_name(name)
-        and _joined(name) not in others
+        and joined_name(name) not in others
         and table.frame[name].n_unique() < len(table.frame)
     ]
     return found[0] if len(found) == 1 else None
-
-
-def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return the first of some names that a column has, however it is written."""
-    plain = {_joined(without_percent(name)): name for name in reversed(columns)}
-    return next((plain[key] for key in map(_joined, names) if key in plain), None)
-
-
-def _joined(name: str) -> str:
-    """Return a name as others write it: `WorkerId` is `worker_id`, `Answer.label` is `label`."""
-    return plain_name(name.strip().removeprefix("Answer.")).replace("_", "")
 
 
 def names_rows(column: str) -> bool:

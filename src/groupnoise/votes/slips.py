@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.misspelt_labels import MAX_RARE_ROWS, OFTENER, labels_like, likely_slips
-from groupnoise.io.label_spellings import heard_in_words, heard_labels
+from groupnoise.io.heard_labels import heard_in_words, heard_labels
 from groupnoise.io.sources import Report
 from groupnoise.votes.ballots import Votes, labels_of
 from groupnoise.votes.dawid_skene import Reliability
@@ -18,7 +18,7 @@ from groupnoise.votes.exports import Entry
 
 
 def entries_as_heard(
-    entries: Sequence[Entry],
+    entries: Iterable[Entry],
     place: Callable[[int, str], str],
     listed: Sequence[str] | None,
     keep: Sequence[str],
@@ -28,11 +28,12 @@ def entries_as_heard(
 
     `listed`: all labels there are, where a user says so. `keep`: labels that stay as they are.
     """
+    entries = list(entries)
     said = [labels_of(vote, place(row, who), who) for row, who, vote, _ in entries]
     counts = Counter(label for weights in said for label in weights)
     heard = heard_labels(counts, keep=keep, listed=listed)
     if not heard:
-        return list(entries)
+        return entries
     for sentence in heard_in_words(heard, counts, what="no vote", times="votes"):
         report(sentence)
     spelt = []

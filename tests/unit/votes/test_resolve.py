@@ -667,6 +667,63 @@ def test_words_for_no_vote_and_other_spellings_make_no_labels():
     assert listed.votes.class_names == ["offer", "ham", "spam", "skip"]
 
 
+def answers_of_models(n_rows=60):
+    words = ["billing", "shipping", "praise"]
+    said = [words[row % 3] for row in range(n_rows)]
+    forms = [
+        "{}", "{}", "**{}**", "Category: {}", '"{}"', "{}.",
+        "{}: the customer {n} says so twice", "I cannot determine the category.",
+        '{{"reasoning": "it {n} says, plainly", "label": "{}", "confidence": 0.8}}',
+        '```json\n{{"label": "{}"}}\n```', "The category is {}.",
+        "As an AI, I am unable to classify this.", "{} or nothing at all",
+    ]  # fmt: skip
+    written = [label.capitalize() if row % 2 else label for row, label in enumerate(said)]
+    answers = [
+        forms[(row // 3) % len(forms)].format(label, n=row) for row, label in enumerate(written)
+    ]
+    return pd.DataFrame({"ann_1": said, "ann_2": said, "answer": answers}), said
+
+
+def test_answers_of_language_models_are_heard_as_the_labels_that_they_name():
+    frame, said = answers_of_models()
+    odd = frame["answer"].str.contains("or nothing at all")
+    frame.loc[odd, "answer"] = None
+    voted = read_votes(frame, annotators=["ann_1", "answer"], report=(notes := []).append)
+    assert voted.votes.class_names == ["billing", "praise", "shipping"]
+    model = voted.votes.annotators == 1
+    refused = frame["answer"].str.contains("cannot|unable", na=True)
+    assert voted.votes.rows[model].tolist() == np.flatnonzero(~refused).tolist()
+    labels = np.array(voted.votes.class_names)[voted.votes.weights[model].argmax(axis=1)]
+    assert labels.tolist() == [said[row] for row in voted.votes.rows[model]]
+    # The confidence that stands in the answer is its confidence.
+    assert set(np.round(voted.votes.weights[model].max(axis=1), 3)) == {1.0, 0.867}
+    told = " ".join(notes)
+    assert "as no vote (6 votes)" in told
+    assert "answers that name these labels" in told
+    assert "split the labels" not in told
+
+
+def test_a_column_of_answers_beside_annotators_is_pointed_out():
+    frame, _ = answers_of_models()
+    notes = resolve(frame[~frame["answer"].str.contains("or nothing")]).notes
+    assert any("left out 'answer'" in note for note in notes)
+
+
+def test_labels_that_only_look_like_answers_stay_labels():
+    labels = [
+        "food: other", "travel: other", "other", "very positive", "very negative", "positive",
+        "negative", "cannot log in", "car", "car - of a rental firm nearby", "c", "c++",
+    ]  # fmt: skip
+    votes = read_votes(pd.DataFrame({"ann_1": labels * 4, "ann_2": labels * 4})).votes
+    assert votes.class_names == sorted(labels)
+
+
+def test_letters_of_choices_are_heard_in_brackets_and_with_points():
+    frame = pd.DataFrame({"ann_1": [*"ABCDEFGH"], "ann_2": [f"{each}." for each in "ABCDEFGH"],
+                          "ann_3": [f"({each})" for each in "ABCDEFGH"]})  # fmt: skip
+    assert read_votes(frame).votes.class_names == [*"ABCDEFGH"]
+
+
 def test_a_word_for_no_vote_beside_one_label_and_a_code_among_codes_are_labels():
     two = pd.DataFrame({"ann_1": ["yes", "?"] * 6, "ann_2": ["yes", "?"] * 6})
     assert resolve(two).votes.class_names == ["?", "yes"]

@@ -1,0 +1,63 @@
+"""The parts of a vote, who, of which row, which label, how surely: their types and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from groupnoise.io.column_names import plain_name
+
+
+class Stated(NamedTuple):
+    """What one object says: a label or several, and how surely."""
+
+    said: str | list[str]
+    sure: float | None
+
+
+Said = str | int | Iterable[Any] | Mapping[Any, float] | Stated | None
+"""One vote: a label, several labels, weights by label, an object that states one, or nothing."""
+LONG_NAMES = {
+    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
+                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who",
+                  "bewerter", "bewerterin", "bewertet_von", "gutachter", "gutachterin", "kodierer",
+                  "kodiererin", "annotatorin", "annotierer", "prüfer", "prüferin", "annotateur",
+                  "annotatrice", "évaluateur", "évaluatrice", "codeur", "codeuse", "anotador",
+                  "anotadora", "evaluador", "evaluadora", "codificador", "annotatore",
+                  "valutatore"),
+    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
+            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
+            "hit_id", "input_hash", "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz",
+            "fall", "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga",
+            "esempio"),
+    "label": ("label", "vote", "accept", "answer", "class", "category", "choice", "etikett",
+              "klasse", "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette",
+              "etiquette", "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría",
+              "voto", "respuesta", "etichetta"),
+    "confidence": ("confidence", "certainty", "sicherheit", "konfidenz", "confiance", "certitude",
+                   "confianza", "certeza", "seguridad", "fiducia"),
+}  # fmt: skip
+_PERCENT = re.compile(
+    r"[\s_(-]*(?:in[\s_])?(?:%|(?<![a-z])(?:percent|prozent|pct))\)?\s*$", re.IGNORECASE
+)
+
+
+def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return the first of some names that a column has, however it is written."""
+    plain = {joined_name(without_percent(name)): name for name in reversed(columns)}
+    return next((plain[key] for key in map(joined_name, names) if key in plain), None)
+
+
+def joined_name(name: str) -> str:
+    """Return a name as others write it: `WorkerId` is `worker_id`, `Answer.label` is `label`."""
+    return plain_name(name.strip().removeprefix("Answer.")).replace("_", "")
+
+
+def without_percent(name: str) -> str:
+    """Return the name of a column without the unit that it holds percent.
+
+    >>> without_percent("Sicherheit (%)"), without_percent("confidence_pct")
+    ('Sicherheit', 'confidence')
+    """
+    return _PERCENT.sub("", name)
