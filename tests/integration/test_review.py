@@ -131,6 +131,9 @@ def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
         tabs[0].keyboard.press("u")
         tabs[0].wait_for_selector("#progress:has-text('0 of 4 answered')")
         assert tabs[0].inner_text("#cells") == first
+        assert tabs[0].input_value("#note") == "1 s u"  # what was written is not lost
+        shown = [tabs[0].evaluate(f"percent({weight})") for weight in (1, 0.9999, 0.4, 0.0001, 0)]
+        assert shown == ["100 %", "> 99 %", "40 %", "< 1 %", "0 %"]
         tabs[0].keyboard.press("s")
         tabs[0].wait_for_selector("#progress:has-text('1 skipped')")
         assert tabs[0].evaluate("document.querySelector('#cells b')") is None

@@ -38,6 +38,8 @@ CODE_LENGTH = 2
 """Labels so short are codes, among which `NA` is one."""
 MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
 """What stands in cells, in lower case, where nobody voted or no number is known."""
+NONE_OF = ("none of the above", "none of these", "none of them")
+"""Labels that may say, in lower case, that no label fits."""
 JOINTS = (
     " or ", " oder ", " ou ", " and ", " und ", " et ", " o ", " y ", " e ", " / ", "/", " & ", "&",
     " + ", "+", ", ", ",",
@@ -293,7 +295,8 @@ def labels_to_look_at(
     label is missing. `about_slips`: what `slips_in_words` takes.
     """
     said = []
-    missing = [name for name in names if name.lower() in MISSING and name not in (negative, *kept)]
+    words = {*MISSING, *NONE_OF}
+    missing = [name for name in names if name.lower() in words and name not in (negative, *kept)]
     if missing:
         said.append(f"took {quoted(missing)} as labels like any other; {remedy}")
     alike: dict[str, list[str]] = {}

@@ -70,6 +70,7 @@ class Desk:
         self._locks: dict[int, _Lock] = {}
         self._given: dict[int, dict[str, Any]] = {}
         self._skipped: dict[int, dict[str, Any]] = {}
+        self._notes: dict[int, str] = {}  # of answers that were taken back, and of skipped rows
         self._file = AnswerFile(answers, self._questions.about())
         for event in self._file.events:
             self._apply(event)
@@ -81,11 +82,12 @@ class Desk:
     def _apply(self, event: dict[str, Any]) -> None:
         row = int(event["row"])
         if event.get("undo"):
-            self._given.pop(row, None)
-            self._skipped.pop(row, None)
+            taken = self._given.pop(row, None) or self._skipped.pop(row, None)
+            self._notes[row] = "" if taken is None else taken["note"]
         elif event["label"] is None:
             self._skipped.pop(row, None)
             self._skipped[row] = event
+            self._notes[row] = event["note"]
         else:
             self._given[row] = event
             self._skipped.pop(row, None)
@@ -191,7 +193,7 @@ class Desk:
                         if held.who not in (who, was)
                     }
                     self._locks[row] = _Lock(who, now + LOCK_SECONDS)
-                    return self._questions.describe(row)
+                    return self.show(row)
         return None
 
     def answer(self, row: int, who: str, label: str | None, note: str = "") -> None:
@@ -272,9 +274,9 @@ class Desk:
         Returns
         -------
         row : dict
-            Cells, candidates with weights, labels.
+            Cells, candidates with weights, labels, and the note that was written before.
         """
-        return self._questions.describe(row)
+        return self._questions.describe(row) | {"note": self._notes.get(row, "")}
 
     def _keep(self, event: dict[str, Any]) -> None:
         event["time"] = round(time.time(), 3)

@@ -117,7 +117,7 @@ class RowQuestions:
             "pictures": [f"/v1/picture/{number}/{position}" for position in range(n_pictures)],
             "why": found.columns["why"][number],
             "labels": [
-                {"label": names[k], "weight": round(float(weights[k]), 4), "named": bool(named[k])}
+                {"label": names[k], "weight": round(float(weights[k]), 6), "named": bool(named[k])}
                 for k in np.lexsort((-weights, ~named))
             ],
         }

@@ -32,6 +32,8 @@ FURTHER_LABEL_PARTS = ("labels", "prediction", "predicted_label", "sentiment", "
 _FENCE = re.compile(r"^\s*```\w*\s|\s*```\s*$")
 BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
 """The beginning of a list or of weights; what begins so and cannot be read is no label."""
+ANSWERS = ".responses"
+"""How Argilla calls the column of the answers to a question, behind the question."""
 MAX_GRADE = 10.0
 """Confidences above this are percent; below they may be grades, which nobody can tell."""
 
@@ -73,6 +75,48 @@ def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | No
                 f"{name}, task {row}: its answers are not laid out as {tool} does it; export the "
                 "project again."
             ) from None
+    entries = _about_one_question(votes, question, name)
+    frame = pl.DataFrame([cells_of(record) for record in records], infer_schema_length=None)
+    if not any(frame["id"]):
+        frame = frame.drop("id")
+    return frame, entries, tool
+
+
+def read_flat_export(table: Table, question: str | None) -> tuple[pl.DataFrame, list[Entry]] | None:
+    """Return rows and votes of a table that Argilla writes, such as Parquet; None if it is none.
+
+    It has a column `topic.responses` of lists beside `topic.responses.users` for each question,
+    and perhaps `topic.suggestion`. `question`: as in `read_export`.
+    """
+    frame = table.frame
+    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
+    answered = [name for name in lists if name.endswith(ANSWERS) and f"{name}.users" in lists]
+    if not answered:
+        return None
+    votes: list[tuple[int, str, str, Said, float | None]] = []
+    for name in answered:
+        about = name.removesuffix(ANSWERS)
+        parts = (name, f"{name}.users", f"{name}.status", *(f"{about}.suggestion{each}" for each in
+                 ("", ".agent", ".score")))  # fmt: skip
+        cells = [frame[part].to_list() if part in frame else [None] * len(frame) for part in parts]
+        for row, (said, users, states, guess, agent, score) in enumerate(zip(*cells, strict=True)):
+            said = said or []
+            for value, user, state in zip(said, users or [], states or [None] * len(said),
+                                          strict=True):  # fmt: skip
+                if _is_given({"status": state}):
+                    votes.append((row, about, str(user), value, None))
+            if guess is not None:
+                votes.append((row, about, str(agent or "model"), guess, _sure(score)))
+    endings = (ANSWERS, f"{ANSWERS}.users", f"{ANSWERS}.status", ".suggestion",
+               ".suggestion.agent", ".suggestion.score")  # fmt: skip
+    rest = [name for name in frame.columns if not name.endswith(endings)]
+    return frame.select(rest), _about_one_question(votes, question, table.origin)
+
+
+def _about_one_question(
+    votes: Sequence[tuple[int, str, str, Said, float | None]], question: str | None, name: str
+) -> list[Entry]:
+    """Return the answers to a question, which must be named where there are several."""
     asked = list(dict.fromkeys(vote[1] for vote in votes))
     if question is None and len(asked) > 1:
         raise DataError(
@@ -83,15 +127,11 @@ def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | No
         raise DataError(
             f"{name} holds no answer to {question!r}; it has {', '.join(asked) or 'none'}."
         )
-    entries = [
+    return [
         (row, who, said, sure)
         for row, about, who, said, sure in votes
         if question is None or about == question
     ]
-    frame = pl.DataFrame([cells_of(record) for record in records], infer_schema_length=None)
-    if not any(frame["id"]):
-        frame = frame.drop("id")
-    return frame, entries, tool
 
 
 def _open(path: Path) -> list[Any]:

@@ -20,7 +20,14 @@ from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label, labels_of
-from groupnoise.votes.exports import SEPARATORS, Entry, as_plain, cell_reader, read_export
+from groupnoise.votes.exports import (
+    SEPARATORS,
+    Entry,
+    as_plain,
+    cell_reader,
+    read_export,
+    read_flat_export,
+)
 from groupnoise.votes.guesses import (
     HEAD,
     MIN_GUESSED_ROWS,
@@ -125,6 +132,10 @@ def read_votes(
         table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")
         return _voted(table, entries, labels, (), keep, tell)
     table = read_table(source, report=tell, **table_options)
+    flat = read_flat_export(table, label) if annotators is candidates is votes is None else None
+    if flat is not None:
+        tell("took the table as an export of Argilla")
+        return _voted(replace(table, frame=flat[0]), flat[1], labels, (), keep, tell)
     columns = table.frame.columns
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:

@@ -94,6 +94,20 @@ def test_answers_survive_and_undo_gives_the_row_back(found, desk, tmp_path):
     again.close()
 
 
+def test_a_note_comes_back_with_its_row_after_an_undo_and_a_skip(found, desk, tmp_path):
+    first = desk.next_row("ann")
+    assert first["note"] == ""
+    desk.answer(first["row"], "ann", "y", "blurred")
+    assert desk.show(desk.undo("ann"))["note"] == "blurred"
+    desk.answer(first["row"], "ann", None, "ask Ben")
+    desk.close()
+    again = Desk(found, tmp_path / "answers.jsonl")
+    while (shown := again.next_row("ben"))["row"] != first["row"]:
+        again.answer(shown["row"], "ben", shown["labels"][0]["label"])
+    assert shown["note"] == "ask Ben"
+    again.close()
+
+
 def test_the_export_of_an_answered_row_follows_the_answer(desk):
     before = desk.export()
     assert desk.export()["look"] == before["look"]

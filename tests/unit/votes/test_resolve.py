@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from groupnoise.candidates import read_candidates
@@ -257,6 +258,29 @@ def test_exports_of_annotation_tools_are_read(records, tmp_path):
     assert voted.table.frame["text"][0] == "fine work"
     with pytest.raises(DataError, match="no answer to 'size'; it has tone"):
         read_votes(path, label="size")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_tables_of_argilla_keep_people_apart_and_drafts_out(tmp_path, suffix):
+    frame = pl.DataFrame({
+        "id": ["r1", "r2", "r3"], "text": ["one", "two", "three"],
+        "tone.responses": [["good", "bad"], ["bad"], None],
+        "tone.responses.users": [["ann", "ben"], ["ann"], None],
+        "tone.responses.status": [["submitted", "draft"], ["submitted"], None],
+        "tone.suggestion": ["good", "good", "bad"], "tone.suggestion.agent": ["m1", "m1", None],
+        "tone.suggestion.score": [0.9, 0.8, None],
+    })  # fmt: skip
+    path = tmp_path / f"records.{suffix}"
+    frame.write_parquet(path) if suffix == "parquet" else frame.write_ndjson(path)
+    voted = read_votes(path, report=(notes := []).append)
+    assert "took the table as an export of Argilla" in notes
+    assert voted.votes.annotator_names == ["ann", "m1", "model"]
+    assert voted.votes.counts.tolist() == [2, 2, 1]
+    assert voted.table.frame.columns == ["id", "text"]
+    two = frame.with_columns(pl.col("^tone.responses.*$").name.replace("tone", "other"))
+    with pytest.raises(DataError, match="several questions \\(tone, other\\); name one"):
+        read_votes(two)
+    assert len(read_votes(two, label="other").votes) == 2
 
 
 def test_other_json_is_refused_in_one_sentence(tmp_path):

@@ -82,6 +82,13 @@ async function load(image, address) {
   }
 }
 
+// A doubtful row is not shown as a sure one: 100 % would be certain, and 0 % impossible.
+function percent(weight) {
+  const rounded = Math.round(100 * weight);
+  if (rounded === 100 && weight < 1) return "> 99 %";
+  return (rounded === 0 && weight > 0 ? "< 1" : rounded) + " %";
+}
+
 function picture(address, description) {
   const image = document.createElement("img");
   image.alt = description;
@@ -98,7 +105,7 @@ function part(className, text) {
 
 function show(next, progress) {
   current = next;
-  at("note").value = "";
+  at("note").value = (next && next.note) || "";
   tell(progress);
   for (const id of ["cells", "named", "others", "pictures"]) at(id).replaceChildren();
   at("skip").disabled = !next;
@@ -126,7 +133,7 @@ function show(next, progress) {
     }
     button.append(each.label);
     if (each.weight !== null) {
-      button.append(part("weight", Math.round(100 * each.weight) + " %"));
+      button.append(part("weight", percent(each.weight)));
     }
     if (each.picture) button.append(picture(each.picture, each.label));
     if (each.text) button.append(part("told", each.text));
