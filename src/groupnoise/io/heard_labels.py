@@ -28,13 +28,14 @@ def heard_labels(
     """
     sure = {*keep, *(listed or ())}
     labels = [name for name in counts if name not in sure]
-    none = {name for name in labels if says_nothing(name, counts)}
+    key_of = {name: spelling_key(name) for name in {*counts, *sure}}
+    by_key = Counter(dict.fromkeys(key_of.values(), 0))
+    by_key.update({key_of[name]: n_said for name, n_said in counts.items()})
+    answers = labels_in_answers(by_key)
+    # Who names a label and says what he cannot tell beside it names that label.
+    none = {name for name in labels if says_nothing(answers.get(key_of[name], name), counts)}
     if len({spelling_key(name) for name in {*counts, *sure} - none}) < 2:
         none = set()  # words beside one label tell it from nothing
-    key_of = {name: spelling_key(name) for name in {*counts, *sure} - none}
-    by_key = Counter(dict.fromkeys(key_of.values(), 0))
-    by_key.update({key_of[name]: n_said for name, n_said in counts.items() if name in key_of})
-    answers = labels_in_answers(by_key)
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(listed or ()), *counts]):
         if name not in none and name not in keep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import islice
 
 QUOTING = "*`\"'“”‘’„«»‹›"
 """Marks that stand around a label and tell nothing: `**cat**`, `"cat"`."""
@@ -13,6 +14,8 @@ MIN_REASON = 4
 """Words from which on what stands behind a label is a reason for it."""
 REPEATS = 1.5
 """How often one reason comes back at most, on average; names of labels come back."""
+MAX_LENGTH, MAX_LEADS = 100, 3
+"""Letters within which an answer names its label, and what may lead to it; else it is a text."""
 
 _LEAD = re.compile(r"(?:[^:]{1,60}:|(?:\S+ ){1,7}(?:is|as)(?: an?| the)?)\s+(?=\S)")
 _TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\s+")
@@ -68,7 +71,7 @@ def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
         label = _before_a_reason(key, counts)
         if label is not None:
             reasons[key] = label
-        for lead in _LEAD.finditer(key):
+        for lead in islice(_LEAD.finditer(key), MAX_LEADS):
             rest = without_marks(key[lead.end() :])
             named = rest if rest in counts else _before_a_reason(rest, counts)
             leads.setdefault(lead.group(), {})[key] = named
@@ -83,7 +86,7 @@ def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
 
 def _before_a_reason(key: str, known: Collection[str]) -> str | None:
     """Return the known label that an answer begins with, if a reason or a percentage follows."""
-    for tail in _TAIL.finditer(key):
+    for tail in _TAIL.finditer(key, 0, MAX_LENGTH):
         label = without_marks(key[: tail.start()])
         if label in known:
             rest = key[tail.end() :]

@@ -696,7 +696,7 @@ def answers_of_models(n_rows=60):
     said = [words[row % 3] for row in range(n_rows)]
     forms = [
         "{}", "{}", "**{}**", "Category: {}", '"{}"', "{}.",
-        "{}: the customer {n} says so twice", "I cannot determine the category.",
+        "{}: I can't tell what {n} stands for", "I cannot determine the category.",
         '{{"reasoning": "it {n} says, plainly", "label": "{}", "confidence": 0.8}}',
         '```json\n{{"label": "{}"}}\n```', "The category is {}.",
         "As an AI, I am unable to classify this.", "{} or nothing at all",
