@@ -13,6 +13,7 @@ from groupnoise.clicks.evidence import (
     MIN_HELD_OUT,
     Evidence,
     HeldOut,
+    about_popularity,
     asking_others,
     evidence_gains,
     gains_by_block,
@@ -259,18 +260,14 @@ class _Findings:
             self.baselines["EASE of low rank"] = alone["together"]
             self.reasons.append(about_linear(self.linear, learned.mean(), gain.mean()))
         self.reached = float(gain.mean())
-        n_again = int(clicked_before(held.asked, np.asarray(held.asked.targets)).sum())
-        if n_again > MIN_REPEATED * len(held.asked):
+        is_again = clicked_before(held.asked, np.asarray(held.asked.targets))
+        if is_again.sum() > MIN_REPEATED * len(held.asked):
             self.reasons.append(
-                f"Of {len(held.asked)} held-out clicks {n_again} are on what the user had clicked "
-                "before, and ranked among all items; `evaluate` has the figures of new items."
+                f"Of {len(held.asked)} held-out clicks {is_again.sum()} are on what the user had "
+                "clicked before, and ranked among all items; `evaluate` has the figures of new "
+                "items."
             )
-        if gain.mean() <= self.baselines["popularity"]:
-            self.warnings.append(
-                f"held-out clicks are predicted no better ({gain.mean():.4f}) than by popularity "
-                f"({self.baselines['popularity']:.4f}); look at whether clicks follow from each "
-                "other, and whether users and items were read from the right columns."
-            )
+        self.warnings += about_popularity(gain, popular, is_again)
 
 
 def averages_to_try(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:

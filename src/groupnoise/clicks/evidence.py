@@ -28,8 +28,9 @@ from groupnoise.clicks.ranking_slices import clicked_before
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
-from groupnoise.core.arrays import FloatArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, offsets_of
 from groupnoise.core.groups import Groups
+from groupnoise.decisions.halving import standard_error
 from groupnoise.training.state import FIRST, SECOND, STEPS, Moments
 
 FADING_RATES = (0.03, 0.1, 0.3, 1.0)
@@ -45,6 +46,9 @@ MIN_HELD_OUT = 20
 GAIN_CUT = 20
 MAX_SCORES = 1 << 25
 """Held-out scores kept at once, for each part of the evidence."""
+CLEAR = 1.0
+"""Standard errors by which held-out clicks must be told better than by popularity: more would doubt
+what few of them say rightly."""
 
 
 @dataclass(frozen=True)
@@ -344,3 +348,24 @@ def gains_by_block(
     step = max(1, MAX_SCORES // n_items)
     blocks = [asked[start : start + step] for start in range(0, len(asked), step)]
     return np.concatenate([gains(scores_of(block), block) for block in blocks])
+
+
+def about_popularity(gain: FloatArray, popular: FloatArray, is_again: BoolArray) -> list[str]:
+    """Return a warning where held-out clicks are not told beyond chance better than by popularity.
+
+    Clicks on new items decide where there are any: who puts known items first gains on the others,
+    which are ranked among all items, and knows nothing. Each of shape (n_held,): `gain` of what
+    was learned, `popular` of popularity, and whether the user had clicked the item before.
+    """
+    judged = ~is_again if not is_again.all() else is_again
+    own, other = gain[judged], popular[judged]
+    lead = float((own - other).mean())
+    if lead > CLEAR * standard_error(own - other):
+        return []
+    on_new = " on items new to their user" if is_again.any() and not is_again.all() else ""
+    how, luck = ("no better", "") if lead <= 0 else ("hardly better", ", which may be luck")
+    return [
+        f"held-out clicks{on_new} are predicted {how} ({own.mean():.4f}) than by popularity "
+        f"({other.mean():.4f}){luck}; look at whether clicks follow from each other, and whether "
+        "users and items were read from the right columns."
+    ]
