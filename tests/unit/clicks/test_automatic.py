@@ -233,7 +233,7 @@ def test_a_bad_parameter_is_named(name, value):
         model.fit([[0, 1, 2, 3], [2, 3, 0]] * 15)
 
 
-@pytest.mark.filterwarnings("ignore:held-out clicks are predicted")  # and rightly
+@pytest.mark.filterwarnings("ignore:held-out clicks")  # and rightly
 def test_the_same_seed_gives_the_same_answers_bit_by_bit(tmp_path):
     histories = [[row % 7, (row + 1) % 7, (row + 2) % 7, row % 3] for row in range(40)]
     first, second, other = (
@@ -313,7 +313,7 @@ def test_an_encoder_does_not_go_with_clicks_taken_by_themselves(asking):
         MaxMatchingRecommender(encoder="recurrence", **asking).fit([["a", "b", "c"]] * 30)
 
 
-@pytest.mark.filterwarnings("ignore:held-out clicks are predicted")  # and rightly
+@pytest.mark.filterwarnings("ignore:held-out clicks")  # and rightly
 def test_linear_evidence_is_added_over_all_clicks_however_long_ago():
     rng = np.random.default_rng(0)
     histories = [rng.permutation(60)[: rng.integers(3, 55)].tolist() for _ in range(40)]
