@@ -57,6 +57,7 @@ DRAWS = {
     "third": ["keel_sets"],
     "fourth": ["keel_rest"],
     "fifth": ["mixed_sets", "small_sets", "odd_logs"],
+    "sixth": ["text_sets"],
 }
 """Draws of sets that nobody had used, and the result files in which each was run first."""
 

@@ -189,6 +189,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "keel_rest": later_table,
     "keel_rest_after": later_table,
     "small_sets": later_table,
+    "text_sets": later_table,
     "odd_logs": later_table,
     "mixed_sets": later_table,
     "mixed_sets_before": later_table,
