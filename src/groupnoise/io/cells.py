@@ -314,13 +314,10 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
             f"write it behind that in one column, or say --time {dated[0]} to go by days alone",
         )  # fmt: skip
     kind = "month/day/year" if month_first else "a date"
-    others = cells.filter(dates.is_not_null())
-    such = f" ({others[0].strip()!r})" if len(others) else ""
-    _check_cells(
-        table, column, cells, dates.is_null(),
-        f"is neither a number nor {kind} like the others{such}",
-        "write all times in one form, seconds or YYYY-MM-DD HH:MM:SS",
-    )  # fmt: skip
+    such = "".join(f" ({each.strip()!r})" for each in cells.filter(dates.is_not_null()).head(1))
+    fault = f"is neither a number nor {kind} like the others{such}"
+    remedy = "write all times in one form, seconds or YYYY-MM-DD HH:MM:SS"
+    _check_cells(table, column, cells, dates.is_null(), fault, remedy)
     return dates
 
 
