@@ -30,7 +30,7 @@ DECIDED = (
 """Parameters that are decided on held-out clicks where they are "auto"."""
 ENCODERS = ("recurrence", "deep recurrence")
 DEEP = "deep recurrence"
-ENCODER_SIZES = {"recurrence": (64, 1), DEEP: (96, 2)}
+ENCODER_SIZES = {"recurrence": (64, 1), DEEP: (128, 2)}
 """Width of the states and number of layers of each encoder."""
 DEEP_EPOCHS = 2
 """Passes of a deep recurrence for each pass of the others: it has more to learn, and one table
