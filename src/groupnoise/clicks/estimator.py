@@ -140,7 +140,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
 
     Examples
     --------
-    >>> histories = [["tea", "milk", "jam", "bread"], ["nail", "hammer", "saw", "nail"]] * 20
+    >>> day = ["tea", "milk", "jam", "bread"]
+    >>> histories = [day, day[1:] + day[:1], ["nail", "saw", "glue"], ["glue", "nail", "saw"]] * 10
     >>> model = MaxMatchingRecommender(dim=8, random_state=0)
     >>> ids, _ = model.fit(histories).recommend([["tea", "milk"]], top=1)
     >>> ids.tolist()
