@@ -353,16 +353,18 @@ def gains_by_block(
 def about_popularity(gain: FloatArray, popular: FloatArray, is_again: BoolArray) -> list[str]:
     """Return a warning where held-out clicks are not told beyond chance better than by popularity.
 
-    Clicks on new items decide where there are any: who puts known items first gains on the others,
-    which are ranked among all items, and knows nothing. Each of shape (n_held,): `gain` of what
-    was learned, `popular` of popularity, and whether the user had clicked the item before.
+    Clicks on new items decide where they are enough to hold out: who puts known items first gains
+    on the others, which are ranked among all items, and knows nothing. Each of shape (n_held,):
+    `gain` of what was learned, `popular` of popularity, and whether the user had clicked the item
+    before.
     """
-    judged = ~is_again if not is_again.all() else is_again
+    has_both = is_again.any() and (~is_again).sum() >= MIN_HELD_OUT
+    judged = ~is_again if has_both else np.ones_like(is_again)
     own, other = gain[judged], popular[judged]
     lead = float((own - other).mean())
     if lead > CLEAR * standard_error(own - other):
         return []
-    on_new = " on items new to their user" if is_again.any() and not is_again.all() else ""
+    on_new = " on items new to their user" if has_both else ""
     how, luck = ("no better", "") if lead <= 0 else ("hardly better", ", which may be luck")
     return [
         f"held-out clicks{on_new} are predicted {how} ({own.mean():.4f}) than by popularity "

@@ -144,6 +144,9 @@ def test_known_items_put_first_are_no_gain_over_popularity():
     assert about_popularity(gain + 0.1, popular, is_again) == []
     (said,) = about_popularity(popular + rng.normal(0.001, 0.1, 300), popular, ~is_again & False)
     assert said.startswith("held-out clicks are predicted ")
+    few_are_new = np.arange(300) >= 5
+    gain = np.where(few_are_new, popular + 0.5, popular)
+    assert about_popularity(gain, popular, few_are_new) == []  # five new items tell nothing
     (said,) = about_popularity(popular, popular, is_again | True)
     assert said.startswith("held-out clicks are predicted no better")
 
