@@ -18,6 +18,7 @@ from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
 from groupnoise.reproduce.methods import import_class
+from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
 
 DEFAULT_PROTOCOLS = ("leave_one_out",)
@@ -84,6 +85,7 @@ class RecallTrial:
     `counts`: users, targets and what was odd.
     `fit_seconds`, `rank_seconds`: processor time of the fit, and of ranking the targets.
     `failed`: why there are no figures.
+    `provenance`: code, machine and time of this very trial; rows kept before have none.
     """
 
     dataset: str
@@ -97,6 +99,7 @@ class RecallTrial:
     fit_seconds: float = 0.0
     rank_seconds: float = 0.0
     failed: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
@@ -143,7 +146,8 @@ def run_recall_trial(
         if split.validation is not None and not split.protocol.trains_validation:
             validation = evaluate_queries(estimator, data, split.validation, seed=seed).metrics
     except (GroupNoiseError, ValueError, MemoryError) as error:
-        return replace(about, failed=str(error) or type(error).__name__)
+        failed = str(error) or type(error).__name__
+        return replace(about, failed=failed, provenance=provenance("rs"))
     return replace(
         about,
         metrics=_rounded(found.metrics),
@@ -152,6 +156,7 @@ def run_recall_trial(
         counts=found.counts,
         fit_seconds=round(fitted - started, 1),
         rank_seconds=round(ranked - fitted, 1),
+        provenance=provenance("rs"),
     )
 
 
@@ -167,7 +172,7 @@ def run_recall(
     log: Path | None = None,
     on_result: Callable[[RecallTrial], None] | None = None,
 ) -> tuple[list[RecallTrial], dict[str, str]]:
-    """Run methods on logs under protocols; what a log file holds already is not run again.
+    """Run methods on logs under protocols; what this very code has left in a log file stays.
 
     Returns `results`; `missing`: logs, or logs under a protocol, that were left out, and why.
     `seeds`: one fit each; methods that draw nothing, on logs that are not simulated, take the
@@ -191,7 +196,7 @@ def run_recall(
                 draws = "random_state" in inspect.signature(import_class(entry)).parameters
                 is_fixed = not draws and not each.source.startswith("shop")
                 for seed in seeds[:1] if is_fixed else seeds:
-                    key = (each.name, protocol, entry.name, seed)
+                    key = (each.name, protocol, entry.name, seed, code_fingerprint("rs"))
                     trials[key] = partial(
                         run_recall_trial, each, protocol, entry.name, seed, data_dir, quick
                     )
@@ -202,7 +207,8 @@ def run_recall(
 
 
 def _key(result: RecallTrial) -> Hashable:
-    return result.dataset, result.protocol, result.method, result.seed
+    code = result.provenance.get("code")
+    return result.dataset, result.protocol, result.method, result.seed, code
 
 
 def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from groupnoise.reproduce.compare import (
     methods_to_compare,
 )
 from groupnoise.reproduce.methods import OURS
+from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
 from groupnoise.reproduce.unseen_sets import UnseenSet
 
@@ -41,6 +43,7 @@ class UnseenResult:
     `metrics`: figures on what was held out; empty after a failure.
     `seconds`, `processor_seconds`: what fit and evaluation took.
     `failed`: why there are no figures.
+    `provenance`: code, machine and time of this very trial; results kept before have none.
     """
 
     dataset: str
@@ -52,6 +55,7 @@ class UnseenResult:
     seconds: float
     processor_seconds: float
     failed: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 def run_unseen_trial(
@@ -88,6 +92,7 @@ def run_unseen_trial(
         seconds=round(time.perf_counter() - started, 2),
         processor_seconds=round(time.process_time() - processor, 2),
         failed=failed,
+        provenance=provenance(setting.name),
     )
 
 
@@ -102,7 +107,7 @@ def run_unseen(
     log: Path | None = None,
     on_result: Callable[[UnseenResult], None] | None = None,
 ) -> tuple[list[UnseenResult], dict[str, str]]:
-    """Run all methods on all sets; what a log holds already is not run again."""
+    """Run all methods on all sets; what this very code has left in a log stays."""
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], UnseenResult]] = {}
     for unseen in sets:
@@ -114,7 +119,7 @@ def run_unseen(
         entries = methods_to_compare(unseen.setting)
         for name in [each.name for each in entries if not methods or each.name in methods]:
             for seed in seeds:
-                trials[unseen.name, name, seed] = partial(
+                trials[unseen.name, name, seed, code_fingerprint(unseen.setting)] = partial(
                     run_unseen_trial, unseen, name, seed, data_dir, quick
                 )
     results = run_trials(
@@ -124,7 +129,7 @@ def run_unseen(
 
 
 def _key(result: UnseenResult) -> Hashable:
-    return result.dataset, result.method, result.seed
+    return result.dataset, result.method, result.seed, result.provenance.get("code")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import pytest
 from groupnoise.clicks.splits import ClickProtocol
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.registry import find_dataset
+from groupnoise.reproduce.provenance import code_fingerprint
 from groupnoise.reproduce.recall import (
     PublishedRow,
     RecallSet,
@@ -53,6 +54,18 @@ def test_rows_are_run_once_and_found_again(tmp_path):
     again, _ = run_recall([SHOP], [0, 1], **words, quick=True, n_jobs=1, log=log)
     assert len(again) == 8
     assert len(log.read_text().splitlines()) == 12
+
+
+def test_rows_say_where_they_come_from_and_those_of_other_code_are_run_again(tmp_path):
+    log = tmp_path / "trials.jsonl"
+    words = {"methods": ("popularity",), "quick": True, "n_jobs": 1, "log": log}
+    (row,), _ = run_recall([SHOP], [0], **words)
+    assert row.provenance["code"] == code_fingerprint("rs")
+    assert {"commit", "dirty", "processor", "versions", "load", "ended"} <= set(row.provenance)
+    log.write_text(log.read_text().replace(row.provenance["code"], "0" * 12))
+    (again,), _ = run_recall([SHOP], [0], **words)
+    assert again.provenance["code"] == code_fingerprint("rs")
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_a_failure_is_a_row_with_a_reason():
