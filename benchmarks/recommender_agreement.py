@@ -118,11 +118,13 @@ def run_networks(options: argparse.Namespace) -> None:
         tested = dataset.histories.subset(users)
         split = split_clicks(dataset.histories, "authors")
         for method, model in models.items():
+            model.set_params(
+                on_epoch=lambda record, method=method: print(method, record, flush=True)
+            )
             model.fit(
                 without_last(without_last(tested)),
                 item_ids=dataset.item_ids,
                 validation=split.validation.groups,
-                on_epoch=lambda record, method=method: print(method, record, flush=True),
             )
             row = {
                 "method": method,
@@ -146,6 +148,7 @@ def run_sasrec(options: argparse.Namespace) -> None:
         model = SASRecRecommender(
             max_epochs=options.max_epochs,
             patience=3,
+            on_epoch=lambda record: print(record, flush=True),
             random_state=options.seed,
             **SASREC_OPTIONS[name],
         )
@@ -154,20 +157,16 @@ def run_sasrec(options: argparse.Namespace) -> None:
         short = np.setdiff1d(np.arange(len(histories)), split.test.users)
         untested = [histories.subset(short)] if len(short) else []
         before_test = without_last(tested)
-        progress = {
-            "item_ids": dataset.item_ids,
-            "on_epoch": lambda record: print(record, flush=True),
-        }
         model.fit(
             Groups.concat([without_last(before_test), *untested]),
+            item_ids=dataset.item_ids,
             validation=split.validation.groups,
-            **progress,
         )
         records = training_record(model)
         figures = {"held out": figures_of(model, split.test.groups, tested, name)}
         best = max(model.history_, key=lambda record: record["validation"])["epoch"]
         model.set_params(max_epochs=best)
-        model.fit(Groups.concat([before_test, *untested]), **progress)
+        model.fit(Groups.concat([before_test, *untested]), item_ids=dataset.item_ids)
         figures["included"] = figures_of(model, split.test.groups, tested, name)
         write_result(
             f"recommender_agreement_sasrec_{name}",

@@ -67,7 +67,8 @@ def run(max_epochs: int) -> None:
             line |= measured(model, split.test.groups, tested)
         log({**line, "processor_seconds": round(time.process_time() - started, 1)})
 
-    model.fit(training, item_ids=data.item_ids, validation=split.validation.groups, on_epoch=follow)
+    model.set_params(on_epoch=follow)
+    model.fit(training, item_ids=data.item_ids, validation=split.validation.groups)
 
 
 def log(line: dict[str, Any]) -> None:

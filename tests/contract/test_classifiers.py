@@ -290,7 +290,7 @@ def test_a_network_keeps_the_epoch_that_validates_best(model):
     records = []
     inputs = (BAGS, NAMES[BAG_LABELS]) if model in MULTIPLE_INSTANCE else (ROWS, NAMES[LABELS])
     watched = clone(model).set_params(max_epochs=4)
-    watched.fit(*inputs, validate=validate, on_epoch=records.append)
+    watched.set_params(on_epoch=records.append).fit(*inputs, validate=validate)
     assert records == watched.history_
     assert [record["epoch"] for record in records] == [1, 2, 3, 4]
     assert validate(watched) == max(record["validation"] for record in records)

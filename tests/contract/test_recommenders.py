@@ -360,7 +360,7 @@ def test_validation_windows_restore_the_best_epoch(model, groups):
     windows = cut_windows(groups, size=5, min_size=1).groups
     records = []
     fitted = clone(model).set_params(patience=1)
-    fitted.fit(groups, validation=windows, on_epoch=records.append)
+    fitted.set_params(on_epoch=records.append).fit(groups, validation=windows)
     assert records == fitted.history_
     assert all(0 < record["validation"] <= 1 for record in records)
 

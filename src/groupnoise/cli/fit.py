@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -369,7 +368,9 @@ def _readable_items(items: Path | None, estimator: Any, method: str, found: Foun
     """Return the table of items, refused where the method learns nothing from it."""
     if items is None:
         return None
-    if "item_features" not in inspect.signature(estimator.fit).parameters:
+    from sklearn.utils.validation import has_fit_parameter
+
+    if not has_fit_parameter(estimator, "item_features"):
         raise ParameterError(f"--items goes with max-matching on clicks; {method} reads no items.")
     return read_item_table(items, found.dataset.item_ids, found.options.get("item"))
 

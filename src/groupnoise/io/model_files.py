@@ -218,19 +218,24 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
     )
 
 
+DECIDE_NOTHING = ("device", "on_epoch")
+"""Parameters of estimators that leave the model as it is."""
+
+
 def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()) -> dict[str, Any]:
     """Return parameters in a form JSON can hold.
 
     `parameters`: numbers, text, sequences, mappings and parts. A random generator has no written
-    form and is left out; what it decided is in the weights. So is `device`: a model is the same
-    wherever it was trained. `parts`: the classes whose objects are kept, by name and fields. Raises
-    ParameterError if a parameter holds anything else: a model that answers otherwise once it is
-    loaded is worse than none.
+    form and is left out; what it decided is in the weights. So are those that decide nothing: a
+    model is the same wherever it was trained (`device`) and whoever watched (`on_epoch`). `parts`:
+    the classes whose objects are kept, by name and fields. Raises ParameterError if a parameter
+    holds anything else: a model that answers otherwise once it is loaded is worse than none.
     """
     return {
         name: _packed(name, value, parts)
         for name, value in parameters.items()
-        if name != "device" and not isinstance(value, (np.random.Generator, np.random.RandomState))
+        if name not in DECIDE_NOTHING
+        and not isinstance(value, (np.random.Generator, np.random.RandomState))
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray, release_pages
+from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, release_pages
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
@@ -266,34 +265,44 @@ class Setting(ABC, Generic[Data]):
     def check_labels(self, dataset: Data) -> None:
         """Refuse labels that no classifier can learn; click logs have none."""
 
-    def fit(self, estimator: Any, dataset: Data, **named: Any) -> Any:
+    def fit(
+        self,
+        estimator: Any,
+        dataset: Data,
+        *,
+        on_epoch: ProgressCallback | None = None,
+        **named: Any,
+    ) -> Any:
         """Fit an estimator and name its columns as the data does.
 
-        `estimator`: of this setting, ours or a baseline. `dataset`: what to train on. `named`:
-        passed to `fit`: `checkpoint`, `workers`, `truth`, `on_epoch`; what is None is left out.
+        `estimator`: of this setting, ours or a baseline. `dataset`: what to train on. `on_epoch`:
+        set in an estimator that has epochs. `named`: passed to `fit`: `checkpoint`, `workers`,
+        `truth`; what is None is left out.
         """
+        from sklearn.utils.validation import has_fit_parameter
+
         from groupnoise.core.scaling import name_columns
 
         self.check_labels(dataset)
         positional, own = self.arguments(dataset)
-        accepted = inspect.signature(estimator.fit).parameters
+        if on_epoch is not None and "on_epoch" in estimator.get_params():
+            estimator.set_params(on_epoch=on_epoch)
         for name, value in named.items():
             if value is None:
                 continue
-            if name in accepted:
+            if has_fit_parameter(estimator, name):
                 own[name] = value
-            elif name == "on_epoch" and name in estimator.get_params():
-                estimator.set_params(on_epoch=value)
             elif name == "truth":
                 raise ParameterError(
                     f"--learn-truth goes with max-matching; {type(estimator).__name__} learns from "
                     f"{self.units} alone."
                 )
-            elif name != "on_epoch":
+            else:
                 raise ParameterError(
                     f"--{name} goes with max-matching; {type(estimator).__name__} trains in one go."
                 )
-        estimator.fit(*positional, **{k: v for k, v in own.items() if k in accepted})
+        own = {name: value for name, value in own.items() if has_fit_parameter(estimator, name)}
+        estimator.fit(*positional, **own)
         names = getattr(dataset, "feature_names", None)
         if names is not None:
             name_columns(estimator, names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -193,7 +192,7 @@ def run_recall(
                 missing[f"{each.name} under {protocol}"] = "the log does not say when clicks were"
                 continue
             for entry in entries:
-                draws = "random_state" in inspect.signature(import_class(entry)).parameters
+                draws = "random_state" in import_class(entry)().get_params()
                 is_fixed = not draws and not each.source.startswith("shop")
                 for seed in seeds[:1] if is_fixed else seeds:
                     key = (each.name, protocol, entry.name, seed, code_fingerprint("rs"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import has_fit_parameter
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.reproduce.provenance import provenance
@@ -283,7 +283,7 @@ class SmoothedClassifier:
         return self
 
     def _has_epochs(self) -> bool:
-        return "validate" in inspect.signature(self.classifier.fit).parameters
+        return has_fit_parameter(self.classifier, "validate")
 
     @property
     def keep(self) -> str:

@@ -7,7 +7,6 @@ trial to each of them; the test part is touched once, after everything is chosen
 from __future__ import annotations
 
 import copy
-import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
 from groupnoise.clicks.ranking import rank_targets
 from groupnoise.clicks.windows import take_windows
@@ -87,9 +87,9 @@ def fit_watched(
                 best[criterion], watched.kept[criterion] = value, copy.deepcopy(fitted)
         return judge.validation_value(fitted, main)
 
-    accepted = inspect.signature(estimator.fit).parameters
     more["validate"] = validate
-    estimator.fit(inputs, targets, **{k: v for k, v in more.items() if k in accepted})
+    known = {name: value for name, value in more.items() if has_fit_parameter(estimator, name)}
+    estimator.fit(inputs, targets, **known)
     watched.kept = {c: watched.kept.get(c, estimator) for c in judge.criteria}
     watched.n_epochs = len(getattr(estimator, "history_", ()))
     return watched
@@ -106,8 +106,7 @@ def fit_plain(judge: DataTrial, estimator: Any, *inputs: Any, **more: Any) -> Wa
 
 def picks_epoch(estimator: Any) -> bool:
     """Say whether an estimator keeps the epoch that validates best."""
-    watches = "validate" in inspect.signature(estimator.fit).parameters
-    return watches and getattr(estimator, "keep", "best") == "best"
+    return has_fit_parameter(estimator, "validate") and getattr(estimator, "keep", "best") == "best"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
-from groupnoise.io.model_files import read_model, whole_model, write_model
+from groupnoise.io.model_files import DECIDE_NOTHING, read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.parameters import (
     OWN_ENCODER,
@@ -201,7 +201,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """Return what must be unchanged for a saved training to resume, beside its data."""
         parameters = self.get_params(deep=False)
-        for name in ("on_epoch", "device"):  # decide nothing
+        for name in DECIDE_NOTHING:
             parameters.pop(name, None)
         names = self.classes_ if hasattr(self, "classes_") else self.items_
         return {"estimator": type(self).__name__, **parameters, "names of the targets": names}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -109,16 +109,6 @@ Validate = Callable[[Any], float]
 """Scores a classifier after an epoch; larger is better."""
 
 
-class Watch(NamedTuple):
-    """Who looks at a training: a scorer that picks the epoch to keep, and a reporter."""
-
-    validate: Validate | None = None
-    on_epoch: ProgressCallback | None = None
-
-
-UNWATCHED = Watch()
-
-
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(SavedClassifier):
@@ -147,6 +137,8 @@ class NetworkClassifier(SavedClassifier):
     device : str, default="auto"
         Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
         there is one. Fitted models lie in the memory of the CPU, and answer there.
+    on_epoch : callable or None, default=None
+        Called with one record per epoch.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 
@@ -167,6 +159,7 @@ class NetworkClassifier(SavedClassifier):
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
     device: str = "auto"
+    on_epoch: ProgressCallback | None = None
     random_state: RandomState = None
 
     @property
@@ -186,7 +179,7 @@ class NetworkClassifier(SavedClassifier):
         )
 
     def _fit_network(
-        self, batch_loss: Callable[[Tensor], Tensor], n_rows: int, watch: Watch
+        self, batch_loss: Callable[[Tensor], Tensor], n_rows: int, validate: Validate | None
     ) -> None:
         """Build `network_` and train it on the losses of batches of rows."""
         if self.batch_norm and min(self.batch_size, n_rows) < 2:
@@ -212,8 +205,8 @@ class NetworkClassifier(SavedClassifier):
                     optimizer,
                     losses,
                     max_epochs=self.max_epochs,
-                    validate=watch.validate and partial(watch.validate, self),
-                    on_epoch=watch.on_epoch,
+                    validate=validate and partial(validate, self),
+                    on_epoch=self.on_epoch,
                 )
         self.network_.to(CPU)
 

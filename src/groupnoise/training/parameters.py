@@ -170,7 +170,6 @@ class FeatureParameters(MatchingParameters):
 def saved_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of an estimator as its model folder holds them."""
     kept = {**parameters}
-    kept.pop("on_epoch", None)  # reports, and decides nothing
     if isinstance(kept.get("encoder"), nn.Module):
         kept["encoder"] = OWN_ENCODER  # its weights are kept, its code is the user's
     return pack_parameters(kept, parts=PARTS)

@@ -14,16 +14,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.bags.baselines.base import BagClassifier, BagIndex, bag_max, bag_mean
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 from groupnoise.training.networks import (
-    UNWATCHED,
     HiddenWidths,
     NetworkClassifier,
     Validate,
-    Watch,
     as_features,
 )
 
@@ -72,7 +70,6 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
         *,
         groups: Any = None,
         validate: Validate | None = None,
-        on_epoch: ProgressCallback | None = None,
     ) -> Self:
         """Fit to bags of which only the labels as a whole are known.
 
@@ -81,17 +78,15 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
         validate : callable, optional
             Called with this classifier after each epoch; the epoch it scores highest is kept
             instead of the last.
-        on_epoch : callable, optional
-            Called with one record per epoch.
         """
         found, answers = self._training_data(bags, y, groups)
-        self._learn(found, answers, Watch(validate, on_epoch))
+        self._learn(found, answers, validate)
         return self
 
     def _prepare(self, bags: Groups, answers: BoolArray) -> None:
         """Check the parameters of the loss, and find what it needs to know of all bags."""
 
-    def _learn(self, bags: Groups, answers: BoolArray, watch: Watch = UNWATCHED) -> None:
+    def _learn(self, bags: Groups, answers: BoolArray, validate: Validate | None = None) -> None:
         self._prepare(bags, answers)
         features = as_features(bags.objects)
         labels = torch.from_numpy(answers.astype(np.float32))
@@ -104,7 +99,7 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
             rows, answered = features[instances].to(device), labels[batch].to(device)
             return self._batch_loss(rows, bag_of.to(device), answered)
 
-        self._fit_network(batch_loss, len(bags), watch)
+        self._fit_network(batch_loss, len(bags), validate)
 
     @property
     def _n_outputs(self) -> int:

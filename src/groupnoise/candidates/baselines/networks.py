@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
-from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
+from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_positive
 from groupnoise.core.words import inherit_docstring
-from groupnoise.training.networks import UNWATCHED, NetworkClassifier, Validate, Watch, as_features
+from groupnoise.training.networks import NetworkClassifier, Validate, as_features
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +43,6 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
         y: Any,
         *,
         validate: Validate | None = None,
-        on_epoch: ProgressCallback | None = None,
     ) -> Self:
         """Fit to rows whose label is known only up to a set of candidates.
 
@@ -52,17 +51,17 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
         validate : callable, optional
             Called with this classifier after each epoch; the epoch it scores highest is kept
             instead of the last.
-        on_epoch : callable, optional
-            Called with one record per epoch.
         """
         rows, candidates = self._training_data(X, y)
-        self._learn(rows, candidates, Watch(validate, on_epoch))
+        self._learn(rows, candidates, validate)
         return self
 
     def _check_parameters(self) -> None:
         """Refuse parameters of the loss that make no sense."""
 
-    def _learn(self, rows: FloatArray, candidates: BoolArray, watch: Watch = UNWATCHED) -> None:
+    def _learn(
+        self, rows: FloatArray, candidates: BoolArray, validate: Validate | None = None
+    ) -> None:
         self._check_parameters()
         features, allowed = as_features(rows), torch.from_numpy(candidates)
         # Equal logits make the starting weights even.
@@ -76,7 +75,7 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
             weights[batch] = self._label_weights(logits.detach(), among).cpu()
             return loss
 
-        self._fit_network(batch_loss, len(features), watch)
+        self._fit_network(batch_loss, len(features), validate)
 
     @property
     def _n_outputs(self) -> int:

@@ -65,6 +65,8 @@ class NeuralRecommender(ItemToItemBaseline):
     device : str, default="auto"
         Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
         there is one. Fitted models lie in the memory of the CPU, and answer there.
+    on_epoch : callable or None, default=None
+        Called with a record (epoch, loss, seconds, validation) after every epoch.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
@@ -86,6 +88,7 @@ class NeuralRecommender(ItemToItemBaseline):
     max_epochs: int = 50
     patience: int = 5
     device: str = "auto"
+    on_epoch: ProgressCallback | None = None
     random_state: RandomState = None
 
     def fit(
@@ -95,7 +98,6 @@ class NeuralRecommender(ItemToItemBaseline):
         *,
         item_ids: Any = None,
         validation: Groups | None = None,
-        on_epoch: ProgressCallback | None = None,
     ) -> Self:
         """Learn from click histories.
 
@@ -105,11 +107,9 @@ class NeuralRecommender(ItemToItemBaseline):
             Windows of item indices with targets that were held out. Training stops when the
             targets' discounted gain among 100 random items (SASRec and LRURec: in the whole
             catalogue) has not risen for `patience` epochs, and the best epoch is restored.
-        on_epoch : callable, optional
-            Called with a record (epoch, loss, seconds, validation) after every epoch.
         """
         training = self._prepare(histories, item_ids)
-        self._learn(training, validation=validation, on_epoch=on_epoch)
+        self._learn(training, validation=validation)
         return self
 
     def _check_parameters(self) -> None:
@@ -125,7 +125,6 @@ class NeuralRecommender(ItemToItemBaseline):
         training: Groups,
         *,
         validation: Groups | None = None,
-        on_epoch: ProgressCallback | None = None,
         max_epochs: int | None = None,
     ) -> None:
         generator = generator_from(self.random_state)
@@ -140,7 +139,7 @@ class NeuralRecommender(ItemToItemBaseline):
                 max_epochs=max_epochs or self.max_epochs,
                 patience=self.patience,
                 validate=None if validation is None else self._validator(validation, generator),
-                on_epoch=on_epoch,
+                on_epoch=self.on_epoch,
             )
         self.network_.to(CPU)
 

@@ -15,7 +15,7 @@ from groupnoise.clicks.baselines.networks import VectorScoring, left_aligned, sa
 from groupnoise.clicks.evidence import hold_out_last
 from groupnoise.clicks.evidence_options import DENSE_CLICKS_PER_ITEM
 from groupnoise.clicks.ranking import rank_targets
-from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
+from groupnoise.core.arrays import IntArray, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count
 from groupnoise.core.chunked_softmax import log_normalizer
@@ -114,17 +114,16 @@ class SASRecRecommender(VectorScoring):
         training: Groups,
         *,
         validation: Groups | None = None,
-        on_epoch: ProgressCallback | None = None,
         max_epochs: int | None = None,
     ) -> None:
         if validation is None and self.early_stopping and training.targets is None:
             generator = np.random.default_rng(0)  # whose clicks are held out decides no weight
             held = hold_out_last(training, generator)
             if held is not None and len(held.asked) >= MIN_HELD_OUT:
-                super()._learn(held.training, validation=held.asked, on_epoch=on_epoch)
+                super()._learn(held.training, validation=held.asked)
                 best = max(self.history_, key=lambda record: record["validation"])
                 max_epochs = best["epoch"]
-        super()._learn(training, validation=validation, on_epoch=on_epoch, max_epochs=max_epochs)
+        super()._learn(training, validation=validation, max_epochs=max_epochs)
 
     def _dropout_in_use(self) -> float:
         if is_auto(self.dropout):
