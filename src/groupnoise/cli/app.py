@@ -35,6 +35,8 @@ from groupnoise.exceptions import GroupNoiseError
 app = typer.Typer(
     name="groupnoise",
     help="Learn from groups whose objects are not all to be trusted.",
+    epilog="Begin with: groupnoise data describe FILE · groupnoise fit FILE -o model · groupnoise "
+    "evaluate model FILE · groupnoise predict model FILE -o answers.csv",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -57,15 +59,24 @@ def options(
     """Learn from groups whose objects are not all to be trusted."""
 
 
-COMMANDS = (
-    *(demo, embed, fit, predict, heatmap, select, calibrate, evaluate, compare, audit, resolve),
-    *(review, reproduce, info, methods, export, push, pull, recall, serve, replay, doctor),
-)
-for command in COMMANDS:
-    app.command()(command)
-app.add_typer(data_app, name="data")
-app.add_typer(items_app, name="items")
-app.add_typer(versions_app, name="versions")
+COMMANDS: dict[str, tuple[Callable[..., Any] | tuple[str, typer.Typer], ...]] = {
+    "Learn, measure, answer": (fit, evaluate, predict, compare, info, select, calibrate),
+    "Data, and what is wrong with it": (
+        *(("data", data_app), embed, audit, resolve, review, heatmap),
+    ),
+    "Recall next items": (
+        *(export, recall, serve, ("items", items_app), ("versions", versions_app)),
+        *(replay, push, pull),
+    ),
+    "Research, and this machine": (demo, reproduce, methods, doctor),
+}
+"""Every command under the title that help shows it beneath, the first ones first."""
+for title, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, tuple):
+            app.add_typer(command[1], name=command[0], rich_help_panel=title)
+        else:
+            app.command(rich_help_panel=title)(command)
 
 
 @cache

@@ -16,6 +16,7 @@ from groupnoise.cli.options import (
     argument,
     check_conflicts,
     option,
+    panel,
     reads_data,
     say_aside,
     takes,
@@ -64,19 +65,25 @@ if TYPE_CHECKING:
     protocol="rs: hold out as recommenders are judged, instead of --validation: "
     "leave_one_out, time:0.9, cold_users, ...",
     budget=option("Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
-    items="rs: table of what is known of items; places those nobody clicked.",
-    from_model=option("rs: go on from this model; DATA holds the clicks that are new.", "--from"),
-    old="With --from: the log that was learned before; worth giving.",
-    decay="With --from: multiplies the counts of earlier clicks.",
-    forget_items="With --from: file of item ids to drop, one in each line.",
     quiet=option("No progress; what was decided in one line.", "-q"),
-    checkpoint="Save the training here while it runs; Ctrl-C and SIGTERM save too.",
-    checkpoint_every="How often: 30s, 5m, 1h or 200steps.",
-    resume="Go on from --checkpoint, if anything is saved there.",
-    out_of_core="Keep bags (mil) or windows (rs) in this folder, not in memory; made if needed.",
-    workers="Processes on this machine that share the training.",
-    max_restarts="Start the workers anew this often after one is lost.",
-    launcher="What starts the workers: torchrun, or ray on a Ray cluster.",
+    **panel(
+        "Recommenders (rs): items, and going on from a model",
+        items="Table of what is known of items; places those nobody clicked.",
+        from_model=option("Go on from this model; DATA holds the clicks that are new.", "--from"),
+        old="With --from: the log that was learned before; worth giving.",
+        decay="With --from: multiplies the counts of earlier clicks.",
+        forget_items="With --from: file of item ids to drop, one in each line.",
+    ),
+    **panel(
+        "Long trainings, and data larger than memory",
+        checkpoint="Save the training here while it runs; Ctrl-C and SIGTERM save too.",
+        checkpoint_every="How often: 30s, 5m, 1h or 200steps.",
+        resume="Go on from --checkpoint, if anything is saved there.",
+        out_of_core="Keep bags (mil) or windows (rs) in this folder; made if needed.",
+        workers="Processes on this machine that share the training.",
+        max_restarts="Start the workers anew this often after one is lost.",
+        launcher="What starts the workers: torchrun, or ray on a Ray cluster.",
+    ),
 )
 def fit(
     data: str,
@@ -104,9 +111,9 @@ def fit(
     max_restarts: int = 0,
     launcher: str = "torchrun",
 ) -> None:
-    """Train a method on data and save the model.
+    """Learn from data, by settings that held-out groups decide, and save the model.
 
-    Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
+    Example: groupnoise fit bags.csv -o model
     """
     from groupnoise.core.checks import check_fraction
 

@@ -72,6 +72,22 @@ def option(help: str, *words: str, **more: Any) -> Parameter:
     return make
 
 
+def panel(title: str, **said: str | Parameter) -> dict[str, Parameter]:
+    """Return options for :func:`takes` that help shows together under a title of their own."""
+
+    def titled(about: str | Parameter) -> Parameter:
+        make = option(about) if isinstance(about, str) else about
+
+        def make_titled(name: str, is_switch: bool) -> Any:
+            told = make(name, is_switch)
+            told.rich_help_panel = title
+            return told
+
+        return make_titled
+
+    return {name: titled(about) for name, about in said.items()}
+
+
 def takes(**said: str | Parameter) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Say of each parameter of a command what it is; of most options that is their help alone."""
 

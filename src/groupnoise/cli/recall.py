@@ -18,6 +18,7 @@ from groupnoise.cli.options import (
     argument,
     check_output,
     option,
+    panel,
     progress_bars,
     reads_clicks,
     reads_histories,
@@ -44,20 +45,23 @@ if TYPE_CHECKING:
     top="Items per history; with --interests, per interest.",
     scope="Score by the latest clicks (group) or by the last alone (last); by default as "
     "the model was trained.",
-    exclude_seen="Leave out the items of the history itself.",
-    category="Recall only from this category; may be repeated.",
-    per_category="At most this many items of one category.",
-    filter="Attributes an item must have, as JSON: "
-    '{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}.',
-    allow="Recall only ids of this text file, one per line; may be repeated.",
-    deny="Recall no id of this text file, one per line; may be repeated.",
-    max_per="Cap for an attribute, such as brand=2; may be repeated.",
-    diversity="From 0 to 1: how much unlikeness counts beside the score.",
-    min_score="Leave out matching scores below this.",
     interests="Answer for up to so many interests of each history, --top items for each, and "
     "name the click that stands for it.",
     resume="Go on with a stopped run.",
     threads="Blocks answered at a time; one per core by default.",
+    **panel(
+        "Which items may be recalled",
+        exclude_seen="Leave out the items of the history itself.",
+        category="Only from this category; may be repeated.",
+        per_category="At most this many items of one category.",
+        filter="Attributes an item must have, as JSON: "
+        '{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}.',
+        allow="Only ids of this text file, one per line; may be repeated.",
+        deny="No id of this text file, one per line; may be repeated.",
+        max_per="Cap for an attribute, such as brand=2; may be repeated.",
+        diversity="From 0 to 1: how much unlikeness counts beside the score.",
+        min_score="Leave out matching scores below this.",
+    ),
 )
 def recall(
     artifact: Path,

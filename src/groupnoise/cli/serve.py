@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import Host, Port, Token, argument, takes
+from groupnoise.cli.options import Host, Port, Token, argument, panel, takes
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -107,16 +107,19 @@ def _example(shop: ClickDataset) -> list[Any]:
     least_recall="Refuse an artifact whose faiss index finds less than this.",
     lists="Folder of named lists, NAME.txt with one id per line each.",
     processes="Processes that answer; they share the memory of the artifact.",
-    max_seconds="Longest a request may take.",
-    max_concurrency="Most requests at a time.",
-    max_histories="Most histories in a request.",
-    max_history_length="Most clicks in a history.",
-    max_top="Most items per history.",
-    max_explain="Most clicks times items in an explained answer.",
-    max_body_bytes="Largest request body.",
-    max_feedback_rows="Most rows of feedback in a second.",
-    max_feedback_bytes="Largest file of feedback; then another is begun.",
-    max_feedback_files="Most files of feedback; the oldest are deleted.",
+    **panel(
+        "Limits of what is asked",
+        max_seconds="Longest a request may take.",
+        max_concurrency="Most requests at a time.",
+        max_histories="Most histories in a request.",
+        max_history_length="Most clicks in a history.",
+        max_top="Most items per history.",
+        max_explain="Most clicks times items in an explained answer.",
+        max_body_bytes="Largest request body.",
+        max_feedback_rows="Most rows of feedback in a second.",
+        max_feedback_bytes="Largest file of feedback; then another is begun.",
+        max_feedback_files="Most files of feedback; the oldest are deleted.",
+    ),
 )
 def serve(
     artifact: Path | None = None,
