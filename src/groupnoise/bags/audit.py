@@ -25,7 +25,6 @@ from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.description import (
     Description,
-    DescriptionDraft,
     add_features,
     count_oddity,
     histogram_of_classes,
@@ -308,7 +307,7 @@ def describe_bags(dataset: BagDataset) -> Description:
     """Return sizes, class balance, witnesses and oddities of bags."""
     sizes, names = dataset.bags.sizes, dataset.class_names
     n_bags_of = dataset.labels.sum(axis=0)
-    draft = DescriptionDraft()
+    draft = Description(dataset.name, "mil")
     draft.facts |= {
         "bags": len(dataset.bags),
         "instances": dataset.bags.n_objects,
@@ -336,10 +335,10 @@ def describe_bags(dataset: BagDataset) -> Description:
         draft.oddities.append("no instance label is known, so single instances cannot be scored")
     else:
         _add_instance_truth(draft, dataset, dataset.instance_labels)
-    return draft.finish(dataset.name, "mil")
+    return draft
 
 
-def _add_instance_truth(draft: DescriptionDraft, dataset: BagDataset, truth: IntArray) -> None:
+def _add_instance_truth(draft: Description, dataset: BagDataset, truth: IntArray) -> None:
     """Add how many instances carry a label of their bag, and where none does."""
     names = dataset.class_names
     known = truth >= 0

@@ -32,7 +32,6 @@ from groupnoise.core.words import counted
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
 from groupnoise.io.description import (
     Description,
-    DescriptionDraft,
     add_features,
     count_oddity,
     histogram_of_classes,
@@ -198,7 +197,7 @@ def describe_candidates(dataset: PartialLabelDataset) -> Description:
     names = dataset.class_names
     n_candidates = dataset.candidates.sum(axis=1)
     n_candidate_of = dataset.candidates.sum(axis=0)
-    draft = DescriptionDraft()
+    draft = Description(dataset.name, "pll")
     draft.facts |= {
         "rows": len(dataset.features),
         "features": dataset.features.shape[1],
@@ -216,12 +215,10 @@ def describe_candidates(dataset: PartialLabelDataset) -> Description:
         draft.oddities.append("no true label is known, so predictions cannot be scored")
     else:
         _add_label_truth(draft, dataset, dataset.truth)
-    return draft.finish(dataset.name, "pll")
+    return draft
 
 
-def _add_label_truth(
-    draft: DescriptionDraft, dataset: PartialLabelDataset, truth: IntArray
-) -> None:
+def _add_label_truth(draft: Description, dataset: PartialLabelDataset, truth: IntArray) -> None:
     """Add how often each class is the truth, and where truth is unknown or no candidate."""
     names = dataset.class_names
     known = truth >= 0

@@ -26,7 +26,6 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.description import (
     Description,
-    DescriptionDraft,
     count_oddity,
     histogram_of_sizes,
 )
@@ -181,7 +180,7 @@ class ClickSetting(Setting[ClickDataset]):
         n_clicks_of = np.bincount(histories.objects, minlength=dataset.n_items)
         pairs = histories.group_of_object * dataset.n_items + histories.objects
         busiest = np.sort(n_clicks_of)[::-1][: max(1, dataset.n_items // 100)]
-        draft = DescriptionDraft()
+        draft = Description(dataset.name, "rs")
         draft.facts |= {
             "users": len(histories),
             "items": dataset.n_items,
@@ -211,7 +210,7 @@ class ClickSetting(Setting[ClickDataset]):
         if dataset.titles is not None:
             without_title = np.array([not title.strip() for title in dataset.titles])
             draft.oddities += count_oddity(without_title, "items", "without a title")
-        return draft.finish(dataset.name, "rs")
+        return draft
 
     def summary(self, dataset: ClickDataset) -> str:
         """Return the numbers of histories, items and clicks, and of what was left out."""

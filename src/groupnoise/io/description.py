@@ -109,11 +109,10 @@ def scale_oddity(features: NDArray[Any]) -> list[str]:
 Facts = dict[str, "int | float | str"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Description:
     """The answer of `describe`.
 
-    `name`: of the data set.
     `setting`: `mil`, `pll` or `rs`.
     `facts`: counts and means by what they count.
     `histograms`: sizes and class balance.
@@ -122,26 +121,13 @@ class Description:
 
     name: str
     setting: str
-    facts: Facts
-    histograms: tuple[Histogram, ...]
-    oddities: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return asdict(self)
-
-
-@dataclass
-class DescriptionDraft:
-    """A description in the making."""
-
     facts: Facts = field(default_factory=dict)
     histograms: list[Histogram] = field(default_factory=list)
     oddities: list[str] = field(default_factory=list)
 
-    def finish(self, name: str, setting: str) -> Description:
-        """Return the description."""
-        return Description(name, setting, self.facts, tuple(self.histograms), tuple(self.oddities))
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return asdict(self)
 
 
 def describe(dataset: BagDataset | PartialLabelDataset | ClickDataset) -> Description:
@@ -169,7 +155,7 @@ def describe(dataset: BagDataset | PartialLabelDataset | ClickDataset) -> Descri
     return setting_of(dataset).describe(dataset)
 
 
-def add_features(draft: DescriptionDraft, features: NDArray[Any]) -> None:
+def add_features(draft: Description, features: NDArray[Any]) -> None:
     """Add repeated rows, constant features and unequal scales."""
     is_duplicate = is_duplicate_row(features)
     is_constant = features.min(axis=0) == features.max(axis=0)

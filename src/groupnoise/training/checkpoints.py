@@ -203,25 +203,6 @@ class Checkpoints:
             else:
                 self.folder.rmdir()
 
-    def next_number(self) -> int:
-        """Return the number of the next save.
-
-        Returns
-        -------
-        int
-            From 1.
-        """
-        saves = self.saves()
-        return 1 + int(saves[-1].name.removeprefix(SAVED)) if saves else 1
-
-    def prepare(self) -> None:
-        """Refuse a folder with the saves of another training; sweep what a killed one left."""
-        self._check_same_members()
-        if self.saves():
-            self.check_resumed()
-        for path in self.folder.glob(f"{PARTIAL}*"):
-            shutil.rmtree(path, ignore_errors=True)
-
     def check_resumed(self) -> None:
         """Refuse to begin where checkpoints are, unless they are to be resumed."""
         if not self.resume:
@@ -230,83 +211,62 @@ class Checkpoints:
                 "resume=True), or give another folder."
             )
 
-    def _check_same_members(self) -> None:
-        """Members save in folders of their own, where one model would not look for its saves."""
-        if self._parent is not None:
-            root, other, kind = self._parent.folder, self._parent.saves(), "one model"
-        else:
-            root, other, kind = self.folder, [*self.folder.glob("member-*")], "several members"
-        if other:
-            raise CheckpointError(
-                f"{root} holds the checkpoints of {kind}; resume with the same n_members or give "
-                "another folder."
-            )
 
-    @contextmanager
-    def writing(self, number: int) -> Iterator[Path]:
-        """Yield a folder to write a save in, and remove it if the block fails.
+def prepare_folder(checkpoints: Checkpoints) -> None:
+    """Refuse a folder with the saves of another training; sweep what a killed one left."""
+    # Members save in folders of their own, where one model would not look for its saves.
+    whole, folder = checkpoints._parent, checkpoints.folder
+    if whole is not None:
+        root, other, kind = whole.folder, whole.saves(), "one model"
+    else:
+        root, other, kind = folder, [*folder.glob("member-*")], "several members"
+    if other:
+        raise CheckpointError(
+            f"{root} holds the checkpoints of {kind}; resume with the same n_members or give "
+            "another folder."
+        )
+    if checkpoints.saves():
+        checkpoints.check_resumed()
+    for path in folder.glob(f"{PARTIAL}*"):
+        shutil.rmtree(path, ignore_errors=True)
 
-        Parameters
-        ----------
-        number : int
-            The number of the save.
 
-        Yields
-        ------
-        Path
-            An empty folder that does not count as a save yet.
+def next_number(checkpoints: Checkpoints) -> int:
+    """Return the number of the next save, from 1."""
+    saves = checkpoints.saves()
+    return 1 + int(saves[-1].name.removeprefix(SAVED)) if saves else 1
 
-        Raises
-        ------
-        CheckpointError
-            If it cannot be written.
-        """
-        partial = self.folder / f"{PARTIAL}{number:06d}"
-        try:
-            partial.mkdir(parents=True, exist_ok=True)
-            yield partial
-        except Exception as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            if isinstance(error, CheckpointError):
-                raise
-            raise CheckpointError(self._refusal(partial, error)) from error
 
-    def publish(self, number: int) -> Path:
-        """Turn a written save into the newest one, and drop the oldest.
-
-        Parameters
-        ----------
-        number : int
-            The number of the save that was written.
-
-        Returns
-        -------
-        Path
-            Its folder.
-        """
-        saved = self.folder / f"{SAVED}{number:06d}"
-        (self.folder / f"{PARTIAL}{number:06d}").rename(saved)
-        sync_folder(self.folder)
-        for old in self.saves()[: -self.keep]:
-            self.drop(old)
-        return saved
-
-    def drop(self, saved: Path) -> None:
-        """Remove a save; killed in the middle of it, nothing remains that looks like one.
-
-        Parameters
-        ----------
-        saved : Path
-            The folder of the save.
-        """
-        gone = saved.with_name(f"{PARTIAL}{saved.name}")
-        saved.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
-
-    def _refusal(self, partial: Path, error: Exception) -> str:
-        last = self.saves()
+@contextmanager
+def writing_save(checkpoints: Checkpoints, number: int) -> Iterator[Path]:
+    """Yield a folder to write a save in, which does not count as one yet; gone if that fails."""
+    partial = checkpoints.folder / f"{PARTIAL}{number:06d}"
+    try:
+        partial.mkdir(parents=True, exist_ok=True)
+        yield partial
+    except Exception as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, CheckpointError):
+            raise
+        last = checkpoints.saves()
         kept = f" The last good one, {last[-1]}, is untouched." if last else ""
-        return why_not_written(partial, error) + kept
+        raise CheckpointError(why_not_written(partial, error) + kept) from error
+
+
+def publish_save(checkpoints: Checkpoints, number: int) -> None:
+    """Turn a written save into the newest one, and drop the oldest."""
+    folder = checkpoints.folder
+    (folder / f"{PARTIAL}{number:06d}").rename(folder / f"{SAVED}{number:06d}")
+    sync_folder(folder)
+    for old in checkpoints.saves()[: -checkpoints.keep]:
+        drop_save(old)
+
+
+def drop_save(saved: Path) -> None:
+    """Remove a save; killed in the middle of it, nothing remains that looks like one."""
+    gone = saved.with_name(f"{PARTIAL}{saved.name}")
+    saved.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def write_part(

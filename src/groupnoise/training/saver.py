@@ -21,7 +21,16 @@ from groupnoise.core.groups import Groups
 from groupnoise.exceptions import CheckpointError, ModelFileError, TrainingError, TrainingStopped
 from groupnoise.io.files import read_json, write_json
 from groupnoise.io.model_files import read_model, write_model
-from groupnoise.training.checkpoints import Checkpoints, read_part, write_part
+from groupnoise.training.checkpoints import (
+    Checkpoints,
+    drop_save,
+    next_number,
+    prepare_folder,
+    publish_save,
+    read_part,
+    write_part,
+    writing_save,
+)
 from groupnoise.training.parameters import TrainingPlan
 from groupnoise.training.state import (
     TrainingState,
@@ -147,7 +156,7 @@ class Saver:
     def restore(self, state: TrainingState) -> None:
         """Set a state to the newest save that can be read, if there is one."""
         if self.workers.rank == 0:
-            self.checkpoints.prepare()
+            prepare_folder(self.checkpoints)
         self.workers.wait()
         saves = self.checkpoints.saves()
         for saved in reversed(saves):
@@ -213,16 +222,16 @@ class Saver:
                 f"{spoilt} holds NaN or infinity in epoch {state.epoch + 1} after step "
                 f"{state.step}; it is not saved. Lower learning_rate ({state.learning_rate})."
             )
-        number = self.checkpoints.next_number()
-        with self.checkpoints.writing(number) as folder:
+        number = next_number(self.checkpoints)
+        with writing_save(self.checkpoints, number) as folder:
             write_part(
                 folder, self.workers.rank, {"identity": self.identity, "state": content}, arrays
             )
             self.workers.wait()
         if self.workers.rank == 0:
             for damaged in self._damaged:
-                self.checkpoints.drop(damaged)
-            self.checkpoints.publish(number)
+                drop_save(damaged)
+            publish_save(self.checkpoints, number)
         self._damaged.clear()
         self.workers.wait()
         self._forget_time()

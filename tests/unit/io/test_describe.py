@@ -39,7 +39,7 @@ def test_bags_are_counted():
 
 
 def test_the_oddities_of_bags_are_named():
-    assert describe(bags()).oddities == (
+    assert tuple(describe(bags()).oddities) == (
         "1 row of features that repeat an earlier one",
         "1 feature without variation: 1",
         "1 class without a bag: c",
@@ -71,7 +71,7 @@ def test_candidate_labels_are_counted_and_their_oddities_named():
     description = describe(dataset)
     assert description.facts["candidates per row, mean"] == pytest.approx(5 / 3)
     assert description.facts["rows without truth"] == 1
-    assert description.oddities == (
+    assert tuple(description.oddities) == (
         "1 row of features that repeat an earlier one",
         "2 classes in no candidate set: c, d",
         "1 row without a true label",
@@ -94,7 +94,7 @@ def test_clicks_are_counted_and_notes_kept():
     assert description.facts["clicks on an item the user clicked before"] == 1
     assert description.facts["core users dropped"] == 3
     assert "follows" not in description.facts
-    assert description.oddities == (
+    assert tuple(description.oddities) == (
         "1 user with a single click, too few for any group",
         "1 item without a click",
         "1 item without a title",
