@@ -32,12 +32,12 @@ from groupnoise.io.cells import ids_as_array, number_ids, read_id_cells
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.label_columns import in_one_column
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.missing_numbers import Learned, fill_of
 from groupnoise.io.no_features import RowAnswers, about_shortened_ids
+from groupnoise.io.plain_cells import columns_of_words
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories

@@ -27,7 +27,6 @@ from groupnoise.io.column_names import INDICATORS
 from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
-from groupnoise.io.decimals import columns_of_words
 from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.heard_labels import heard_in_words, heard_labels
 from groupnoise.io.label_columns import in_one_column
@@ -38,6 +37,7 @@ from groupnoise.io.label_spellings import (
 from groupnoise.io.memberships import read_memberships, read_truth, read_weights
 from groupnoise.io.missing_numbers import Fill, Learned, fill_of
 from groupnoise.io.no_features import RowAnswers
+from groupnoise.io.plain_cells import columns_of_words
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import categories_of, say_of_categories

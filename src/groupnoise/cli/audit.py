@@ -156,7 +156,6 @@ def _write_report(
     attachments: Attachments | None,
     how: str,
 ) -> None:
-    """Write tables and the page."""
     from groupnoise.audit.page import write_audit_page
     from groupnoise.io.files import filling_folder
     from groupnoise.reproduce.provenance import spell_command
@@ -170,7 +169,6 @@ def _write_report(
 
 
 def _template(found: Found, param: list[str], seed: int) -> Any:
-    """Return the estimator whose clones will be fitted."""
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
     setting = found.setting
@@ -240,7 +238,6 @@ def _write_clean(
 
 
 def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
-    """Write both tables and every ranked list, and the counts as JSON."""
     from groupnoise.io.files import write_json
 
     for table in ("groups", "objects"):

@@ -32,8 +32,6 @@ def parse_seeds(text: str) -> list[int]:
 
     `text`: "0:5" for 0 to 4, "1,4,9" for these three, or one number.
 
-    Examples
-    --------
     >>> parse_seeds("0:3"), parse_seeds("7,2"), parse_seeds("4")
     ([0, 1, 2], [7, 2], [4])
     """

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.namesakes import count_namesakes
 from groupnoise.cli.options import (
     AsJson,
     DataName,
@@ -120,7 +119,7 @@ def evaluate(
     count_learned = partial(_count_learned, found, result, fingerprint, asked)
     if part != "held-out":
         trained_on = count_learned(model, record)
-    namesakes = {} if learned is not None else count_namesakes(found, trained_on, model, record)
+    namesakes = {} if learned is not None else _count_namesakes(found, trained_on, model, record)
     if against is not None and rows is None:
         other_trained_on = count_learned(against, read_training_record(against))
     if per_user is not None:
@@ -259,34 +258,45 @@ def _count_learned(
     record: TrainingRecord | None,
 ) -> int | None:
     """Return how many of the groups scored a model learned from, and warn; None if it is silent."""
-    n_learned = _n_trained_on(record, found, result, fingerprint, protocol)
+    if record is None:
+        return None
+    learned, n_groups = record.of_log(fingerprint), result.counts["groups"]
+    if learned is None:
+        scored = found.setting.scored(found.dataset, result)
+        n_learned = record.n_trained_among(found.setting, scored)
+    elif protocol is None:
+        n_learned = max(0, n_groups - len(learned.held_out))
+    else:  # under another protocol than that of the training any target may have been trained on
+        n_learned = 0 if learned.protocol == protocol else n_groups
     if n_learned:
         say_aside(
             f"warning: {model} learned from {n_learned} of the "
-            f"{counted(result.counts['groups'], found.setting.units)} scored, so these figures "
-            "flatter it."
+            f"{counted(n_groups, found.setting.units)} scored, so these figures flatter it."
         )
     return n_learned
 
 
-def _n_trained_on(
-    record: TrainingRecord | None,
-    found: Found,
-    result: Evaluation,
-    fingerprint: str,
-    protocol: str | None,
-) -> int | None:
-    """Return how many of the groups that were scored a model learned from; None if it is silent."""
+def _count_namesakes(
+    found: Found, n_trained: int | None, model: Path, record: TrainingRecord | None
+) -> dict[str, int]:
+    """Return how many groups have "names" or "patients" of those learned from, and warn of them."""
     if record is None:
-        return None
-    learned = record.of_log(fingerprint)
-    if learned is None:
-        return record.n_trained_among(found.setting, found.setting.scored(found.dataset, result))
-    n_groups = result.counts["groups"]
-    if protocol is None:
-        return max(0, n_groups - len(learned.held_out))
-    # Under another protocol than that of the training any target may have been trained on.
-    return 0 if learned.protocol == protocol else n_groups
+        return {}
+    marked = record.named_as_trained(found.setting, found.dataset)
+    counts = {part: int(is_so.sum()) for part, is_so in marked.items()}
+    units = counted(found.setting.n_groups(found.dataset), found.setting.units)
+    n_named, n_of_patients = (counts.get(part, 0) for part in ("names", "patients"))
+    if (n_others := n_named - (n_trained or 0)) > 0:
+        say_aside(
+            f"warning: {n_others} of the {units} scored have names of those that {model} learned "
+            "from, and other values; if they are the same, these figures flatter it."
+        )
+    if n_of_patients > max(n_named, n_trained or 0):
+        say_aside(
+            f"warning: {n_of_patients} of the {units} scored come from patients that {model} "
+            "learned from, so these figures flatter it."
+        )
+    return counts
 
 
 def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
@@ -319,7 +329,6 @@ def _about_groups(
     record: TrainingRecord | None,
     namesakes: dict[str, int],
 ) -> str:
-    """Say on how many groups the figures rest, and whether they were trained on."""
     n_groups = result.counts["groups"]
     n_users = result.counts.get("users_asked", n_groups)
     asked = counted(n_groups, found.setting.units)
@@ -370,8 +379,7 @@ def _show(result: Evaluation) -> None:
     if not result.per_class:
         return
     figures = list(dict.fromkeys(name for found in result.per_class.values() for name in found))
-    width = max(len(name) for name in result.per_class)
-    width = max(5, min(24, width))
+    width = max(5, min(24, max(map(len, result.per_class))))
     widths = [max(7, len(name) + 2) for name in figures]
     titles = [name.rjust(n) for name, n in zip(figures, widths, strict=True)]
     typer.echo(f"\n{result.parts:<{width}}" + "".join(titles))

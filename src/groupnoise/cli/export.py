@@ -167,7 +167,6 @@ def _write_by_way_of_artifact(
 
 
 def _about_output(model: Path, place: str | None, registry: bool) -> str:
-    """Say how to name the folder to write."""
     flag = "--registry " if registry else ""
     is_flag = "--registry is a flag, which makes that folder a registry; " if registry else ""
     return (

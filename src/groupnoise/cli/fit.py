@@ -383,7 +383,6 @@ def _readable_items(items: Path | None, estimator: Any, method: str, found: Foun
 
 
 def _held_out_words(record: TrainingRecord, found: Found) -> str:
-    """Say what was held out of the training."""
     if not record.held_out:
         return "nothing held out"
     of = f"{len(record.held_out)} of {record.n_groups}"

@@ -87,7 +87,6 @@ def predict(
 
 
 def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | None) -> None:
-    """Write the labels of each bag and their probabilities."""
     from groupnoise.bags.object_answers import answer_bags
     from groupnoise.io.answer_files import write_columns
 
@@ -235,7 +234,6 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
 
 
 def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:
-    """Return the labels that a model answers, by what they are of."""
     labels = found.setting.answer(fitted, dataset).columns["label"]
     if not hasattr(fitted, "predict_bags"):
         return {found.setting.units: labels}

@@ -40,8 +40,6 @@ ALL = "all"
 def spell_seconds(seconds: float) -> str:
     """Return a time as one says it.
 
-    Examples
-    --------
     >>> spell_seconds(42.3), spell_seconds(600), spell_seconds(8000)
     ('42 s', '10 min', '2 h 13 min')
     """

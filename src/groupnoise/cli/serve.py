@@ -196,7 +196,6 @@ def serve(
 
 
 def _say_ready(address: str, settings: ServiceSettings) -> None:
-    """Say where the service listens, and show a request that it answers."""
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.http.guide import curl, example_clicks
 

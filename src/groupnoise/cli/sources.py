@@ -113,7 +113,6 @@ def _found_by_name(name: str, options: DataOptions, check: Callable[[str], None]
 
 
 def _found_stored(name: str, options: DataOptions) -> Found:
-    """Open a folder of converted data."""
     from groupnoise.io.data_folder import open_groups
     from groupnoise.io.datasets import Windows
     from groupnoise.io.setting import setting_of

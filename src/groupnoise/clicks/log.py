@@ -36,7 +36,7 @@ from groupnoise.io.cells import (
 from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import ClickDataset
-from groupnoise.io.decimals import columns_of_words
+from groupnoise.io.plain_cells import columns_of_words
 from groupnoise.io.sources import Guesses, Report, Source, say_nothing
 from groupnoise.io.tables import Table, read_table
 

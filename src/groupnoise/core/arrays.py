@@ -33,8 +33,6 @@ def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     Pages of a memory-mapped array are given back after each block, so that a walk over a file
     larger than memory does not fill it.
 
-    Examples
-    --------
     >>> [(first, len(rows)) for first, rows in blocks(np.zeros((3_000_000, 1)))]
     [(0, 2097152), (2097152, 902848)]
     """
@@ -131,8 +129,6 @@ def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
 
     `starts`, `sizes`: where each run of rows begins, and how many rows it has; it may have none.
 
-    Examples
-    --------
     >>> ragged_rows([5, 0], [2, 3]).tolist()
     [5, 6, 0, 1, 2]
     """

@@ -31,18 +31,11 @@ PRODUCT_ELEMENTS = 1 << 22
 class GroupBatch:
     """Groups padded to one size.
 
-    Attributes
-    ----------
-    objects : Tensor of shape (groups, size, ...)
-        Feature rows or ids; what stands at padded positions has no meaning.
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real.
-    targets : Tensor of shape (groups, ...)
-        Ids or feature rows.
-    rows : int64 Tensor of shape (groups,)
-        Which rows of the collection the groups came from.
-    shared_targets : Tensor of shape (all groups, ...), optional
-        Targets of the whole batch, where this is one worker's part of it.
+    `objects` (groups, size, ...): feature rows or ids; what stands at padding has no meaning.
+    `mask` (groups, size): True where an object is real.
+    `targets` (groups, ...): ids or feature rows.
+    `rows`: which rows of the collection the groups came from.
+    `shared_targets` (all groups, ...): of the whole batch, where this is one worker's part of it.
     """
 
     objects: Tensor
@@ -152,8 +145,6 @@ def parts_of_batch(rows: IntArray, sizes: IntArray, max_objects: int) -> Iterato
     Result: rows of one part, in their order. `max_objects`: groups of a part times the size of its
     largest; a larger group is a part of its own.
 
-    Examples
-    --------
     >>> parts = parts_of_batch(np.arange(4), np.array([3, 3, 3, 50]), max_objects=9)
     >>> [part.tolist() for part in parts]
     [[0, 1, 2], [3]]

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from groupnoise.core.checks import check_count
-from groupnoise.core.words import inherit_docstring
 
 MULTINOMIAL_IDS = 1 << 24
 """The most ids that torch draws from by their chances."""
@@ -40,16 +39,9 @@ class CandidateSource(Protocol):
         ...
 
 
-@inherit_docstring
 @dataclass(frozen=True)
 class FullCandidates(CandidateSource):
-    """Every id: the exact softmax of Eq. 5.
-
-    Parameters
-    ----------
-    n_ids : int
-        How many ids there are.
-    """
+    """Every id: the exact softmax of Eq. 5."""
 
     n_ids: int
 
@@ -63,22 +55,14 @@ class FullCandidates(CandidateSource):
         )
 
 
-@inherit_docstring
 @dataclass(frozen=True)
 class SampledCandidates(CandidateSource):
     """One sample of negatives shared by the batch, so that scoring is a matrix product.
 
-    Parameters
-    ----------
-    n_ids : int
-        How many ids there are to draw from.
-    n_negatives : int
-        How many are drawn, with replacement.
-    probabilities : Tensor of shape (n_ids,), optional
-        Chance of each id; uniform by default.
-    corrected : bool, default=True
-        Whether to subtract the log of the expected count from each sampled logit, which makes
-        the sampled denominator an unbiased estimate of the full one.
+    `n_negatives`: how many are drawn, with replacement.
+    `probabilities` (n_ids,): chance of each id; uniform by default.
+    `corrected`: whether to subtract the log of the expected count from each sampled logit, which
+        makes the sampled denominator an unbiased estimate of the full one.
     """
 
     n_ids: int
@@ -111,16 +95,12 @@ class SampledCandidates(CandidateSource):
         return torch.searchsorted(steps, uniform * steps[-1], right=True).clamp_max(self.n_ids - 1)
 
 
-@inherit_docstring
 @dataclass(frozen=True)
 class InBatchCandidates(CandidateSource):
     """The distinct targets of the batch itself.
 
-    Parameters
-    ----------
-    frequencies : Tensor of shape (n_ids,), optional
-        Fraction of the training groups that have each id as target; corrects for common ids being
-        candidates more often. None leaves the logits as they are.
+    `frequencies` (n_ids,): fraction of the training groups that have each id as target; corrects
+        for common ids being candidates more often. None leaves the logits as they are.
     """
 
     frequencies: Tensor | None = None

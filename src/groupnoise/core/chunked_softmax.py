@@ -239,7 +239,6 @@ class _LogNormaliser(torch.autograd.Function):
 
 
 def _are_kept(n_queries: int, n_candidates: int) -> bool:
-    """Tell whether the probabilities of a batch are kept for the backward pass."""
     return n_queries * n_candidates <= (4 if _is_narrow(n_queries) else 1) * KEPT_ELEMENTS
 
 

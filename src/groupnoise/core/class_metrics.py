@@ -65,8 +65,6 @@ def ranking_figures(truth: BoolArray, scores: FloatArray) -> tuple[float, float]
     whether each row belongs to the class; some must, and some must not. A score that is no number
     leaves no figure.
 
-    Examples
-    --------
     >>> ranking_figures(np.array([True, False, True]), np.array([0.9, 0.5, 0.5]))
     (0.75, 0.8333333333333333)
     """

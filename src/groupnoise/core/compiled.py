@@ -159,8 +159,6 @@ def slope_loop() -> Kernel | None:
 def power_of_two(exponent: Any) -> Any:
     """Return 2 ** exponent, in single precision and in steps that a processor takes side by side.
 
-    Examples
-    --------
     >>> float(power_of_two(np.float32(3.0)))
     8.0
     """

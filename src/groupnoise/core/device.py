@@ -40,8 +40,6 @@ def find_device(name: str, *, n_workers: int = 1) -> torch.device:
     are taken as said. `n_workers`: processes that share the training, which they do on the CPU.
     Raises ParameterError if it is no device, or not there; the message lists those that are.
 
-    Examples
-    --------
     >>> find_device("cpu")
     device(type='cpu')
     """
@@ -108,12 +106,6 @@ def keeping_freed_memory() -> Iterator[None]:
     gets new pages, which the system fills with zeros one page fault at a time: a third of the
     processor time of a training whose scores cover a whole catalogue. At the end of the block
     what is free is given back. Without glibc nothing happens.
-
-    Examples
-    --------
-    >>> from groupnoise.core.device import keeping_freed_memory
-    >>> with keeping_freed_memory():
-    ...     pass  # steps
     """
     global _n_inside
     library = _glibc()

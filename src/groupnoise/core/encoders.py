@@ -35,8 +35,6 @@ def look_up(table: Tensor, ids: Tensor) -> Tensor:
     Of shape (*ids.shape, dim). `table` (n_rows, dim): usually a parameter. `ids`: rows to take,
     repeated or not.
 
-    Examples
-    --------
     >>> table = torch.ones(5, 2, requires_grad=True)
     >>> look_up(table, torch.tensor([3, 1, 3])).sum().backward()
     >>> table.grad._indices().tolist(), table.grad._values().tolist()
@@ -70,12 +68,6 @@ def reduced_precision(device: torch.device | str) -> torch.dtype | None:
 
     Only hardware counts: a processor that merely emulates bfloat16 is many times slower in it
     than in float32.
-
-    Examples
-    --------
-    >>> import torch
-    >>> reduced_precision("cpu") in (torch.bfloat16, None)
-    True
     """
     kind = torch.device(device).type
     if kind == "cuda":
@@ -188,18 +180,8 @@ def byte_factors(drawn: Tensor, dropout: float) -> Tensor:
 class EmbeddingEncoder(nn.Module):
     """One learned vector per id: f and g of labels and items.
 
-    Parameters
-    ----------
-    n_ids : int
-        How many ids there are.
-    dim : int
-        Width of the vectors.
-    std : float, default=0.1
-        Standard deviation of the initial values.
-    sparse : bool, default=False
-        Whether gradients hold only the rows that were looked up.
-    generator : torch.Generator
-        Decides the initial values.
+    `std`: standard deviation of the initial values, which `generator` decides.
+    `sparse`: whether gradients hold only the rows that were looked up.
     """
 
     def __init__(

@@ -237,8 +237,6 @@ def read_candidate_sets(candidates: Any, classes: Any = None) -> tuple[BoolArray
     As :func:`read_label_sets` reads sets of labels, and at least one per row; a row may also be a
     mapping from label to weight. Raises EmptyGroupError if a row has no candidate.
 
-    Examples
-    --------
     >>> indicator, classes = read_candidate_sets([{"ann", "bob"}, {"bob"}])
     >>> classes.tolist(), indicator.tolist()
     (['ann', 'bob'], [[True, True], [False, True]])
@@ -323,8 +321,6 @@ def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> Bo
     `read_candidate_sets` takes. A true label the model never saw is answered wrong: a part of a
     cross-validation may lack it. `classes`: the labels the model knows.
 
-    Examples
-    --------
     >>> answered_right(np.array(["ann", "bob"]), ["ann", "cleo"], np.array(["ann", "bob"])).tolist()
     [True, False]
     """

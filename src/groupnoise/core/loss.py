@@ -188,7 +188,6 @@ class GroupLoss(nn.Module):
     def _quantified(
         self, log_probabilities: Tensor, mask: Tensor, targets: Tensor, allowed: Tensor | None
     ) -> Tensor:
-        """Return the negative log likelihood of the labels of each group."""
         n_targets = log_probabilities.shape[-1]
         labels = allowed
         if labels is None:

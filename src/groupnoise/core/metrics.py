@@ -18,8 +18,6 @@ def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
 
     `truth`, `predicted`: labels of any one kind.
 
-    Examples
-    --------
     >>> accuracy(["cat", "dog"], ["cat", "cat"])
     0.5
     """
@@ -35,8 +33,6 @@ def accuracy_within(truth: ArrayLike, predicted: ArrayLike, tolerance: float) ->
     `truth`, `predicted`: ordered labels as numbers. `tolerance`: the largest absolute error that
     still counts as right.
 
-    Examples
-    --------
     >>> accuracy_within([30, 40], [33, 44], tolerance=3)
     0.5
     """
@@ -52,8 +48,6 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
 
     `candidates` (n_rows, n_classes): the candidate labels of each row.
 
-    Examples
-    --------
     >>> covering_rate([[True, True, False], [False, True, False]], [1, 2])
     0.5
     """
@@ -228,8 +222,6 @@ def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) ->
     `probabilities` (n_rows, n_classes): predicted class probabilities; the first of equal largest
     ones is the prediction. `n_bins`: bins of equal width over [0, 1].
 
-    Examples
-    --------
     >>> found = reliability([0, 1], [[0.8, 0.2], [0.9, 0.1]], n_bins=2)
     >>> found.claimed[1].round(2).item(), found.right[1].item(), found.counts.tolist()
     (0.85, 0.5, [0, 2])

@@ -13,24 +13,13 @@ from groupnoise.core.encoders import EmbeddingEncoder, look_up
 class MatchingModel(nn.Module):
     """f and g of the paper; the logit of an object and a target is f(x) . g(y) + bias(y).
 
-    Parameters
-    ----------
-    object_encoder : nn.Module
-        f: maps objects (n, ...) to vectors (n, dim).
-    target_encoder : nn.Module
-        g: maps targets (n, ...) to vectors (n, dim).
-    n_targets : int
-        How many targets there are; they are known by the ids 0 .. n_targets - 1.
-    target_inputs : Tensor of shape (n_targets, ...), optional
-        What the target encoder reads for each id, when that is not the id itself: the feature
-        rows of partial-label learning. Not part of the saved state.
-    has_bias : bool, default=False
-        Whether every target has a learned bias.
-    sparse : bool, default=False
-        Whether the gradient of the bias holds only the rows that were looked up.
-    precision : torch.dtype, optional
-        Reduced precision the encoders run in (mixed precision); their vectors, and so the whole
-        objective, stay in float32.
+    `object_encoder`, `target_encoder`: f and g: map objects, or targets, (n, ...) to vectors.
+    `n_targets`: targets are known by the ids 0 .. n_targets - 1.
+    `target_inputs` (n_targets, ...): what the target encoder reads for each id, when that is not
+        the id itself: the feature rows of partial-label learning. Not part of the saved state.
+    `sparse`: whether the gradient of the bias holds only the rows that were looked up.
+    `precision`: reduced precision the encoders run in; their vectors, and so the whole objective,
+        stay in float32.
     """
 
     target_inputs: Tensor | None

@@ -41,14 +41,9 @@ NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {
 
 
 class Selected(NamedTuple):
-    """The scores of the groups, and the responsibilities of their objects.
+    """The scores of the groups, and the part each object has in them, zero at padding.
 
-    Attributes
-    ----------
-    log_score : Tensor of shape (groups,)
-        The score of each group.
-    responsibility : Tensor of shape (groups, size)
-        The part each object has in its group's score, zero at padding.
+    Shapes (groups,) and (groups, size).
     """
 
     log_score: Tensor
@@ -169,8 +164,6 @@ def log_recency(mask: Tensor, rate: float) -> Tensor:
     size): True where an object is real; objects stand in order, the one next to the target last.
     `rate`: 0 trusts all objects alike; with log(2) each step back halves the trust.
 
-    Examples
-    --------
     >>> import torch
     >>> log_recency(torch.tensor([[True, True, True], [True, False, False]]), 0.5).tolist()
     [[-1.0, -0.5, -0.0], [-0.0, 0.0, 0.0]]
@@ -204,19 +197,11 @@ class LossOutput(NamedTuple):
 class GroupObjective:
     """The loss of a group, from three replaceable parts.
 
-    Parameters
-    ----------
-    selection : Selection
-        How the scores of objects become the score of their group.
-    weighting : Weighting, optional
-        Group weighting; None leaves pair matching alone.
-    weighting_strength : float, default=1.0
-        Lambda: multiplies the log weights. 1 is the paper's, 0 removes the term.
-    absent_strength : float, default=0.0
-        Multiplies the absent-class term; 0 (the paper) leaves it out.
-    recency : float, default=0.0
-        How fast trust falls with the distance to the target in ordered groups, see
-        :func:`groupnoise.core.objective.log_recency`; 0 (the paper) ignores the order.
+    `weighting`: None leaves pair matching alone.
+    `weighting_strength`: lambda: multiplies the log weights. 1 is the paper's, 0 removes the term.
+    `absent_strength`: multiplies the absent-class term; 0 (the paper) leaves it out.
+    `recency`: how fast trust falls with the distance to the target in ordered groups, see
+        :func:`log_recency`; 0 (the paper) ignores the order.
     """
 
     selection: Selection = field(default_factory=Max)

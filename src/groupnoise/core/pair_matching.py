@@ -63,21 +63,15 @@ class Matcher(Protocol):
 class PairMatching:
     """log P(target | object), normalized over targets (the paper), over objects, or both ways.
 
-    Parameters
-    ----------
-    source : CandidateSource
-        Draws the candidates: targets, or object ids when normalizing over objects alone.
-    normalize : {"targets", "objects", "both"}, default="targets"
-        Eq. 5 divides by the sum over targets. Over objects it is the ordinary classifier when
-        objects are labels. "both" is the mean of the two log probabilities: an object that is in
-        every group cannot win by being common, nor a target by being easy.
-    with_probabilities : bool, default=False
-        Whether to return log P(. | object) over all candidates, which must then be the full set.
-    object_source : CandidateSource, optional
-        Draws the objects for "both", whose `source` draws targets. With probabilities the
-        objects of the batch are taken, which may be feature rows.
-    over_workers : callable, optional
-        Adds up log-sum-exps over the objects of all workers that share a batch, see
+    `source`: draws the candidates: targets, or object ids when normalizing over objects alone.
+    `normalize`: Eq. 5 divides by the sum over targets. Over objects it is the ordinary classifier
+        when objects are labels. "both" is the mean of the two log probabilities: an object that is
+        in every group cannot win by being common, nor a target by being easy.
+    `with_probabilities`: whether to return log P(. | object) over all candidates, which must then
+        be the full set.
+    `object_source`: draws the objects for "both", whose `source` draws targets. With probabilities
+        the objects of the batch are taken, which may be feature rows.
+    `over_workers`: adds up log-sum-exps over the objects of all workers that share a batch, see
         :class:`~groupnoise.training.workers.Workers`; "both" with probabilities needs it then.
     """
 

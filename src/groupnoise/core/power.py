@@ -72,8 +72,6 @@ def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:
 
     An exponent of 1 changes nothing, of 0 takes the logarithm of 1 + x.
 
-    Examples
-    --------
     >>> yeo_johnson(np.array([-1.0, 0.0, 1.0, 3.0]), np.array([1.0])).tolist()
     [-1.0, 0.0, 1.0, 3.0]
     """

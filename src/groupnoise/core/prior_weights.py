@@ -84,8 +84,6 @@ def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
 def numbers_of(classes: NDArray[Any]) -> IntArray | None:
     """Return the whole numbers that labels are, also as text; None if some are none.
 
-    Examples
-    --------
     >>> numbers_of(np.array(["0", "1", "10", "2"])).tolist()
     [0, 1, 10, 2]
     """

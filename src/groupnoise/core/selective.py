@@ -54,8 +54,6 @@ def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
     The curve and the area below it. `confidence`: how sure each answer is. Rows that are equally
     sure share their errors evenly. `right`: whether each answer is right.
 
-    Examples
-    --------
     >>> risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True]).area
     0.14583333333333331
     """

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import IntArray, offsets_of, ragged_rows, release_pages
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler, is_long
-from groupnoise.core.words import inherit_docstring
 
 MAX_BYTES_IN_MEMORY = 1 << 30
 """Features that would take more than this in single precision stay on disk."""
@@ -24,21 +23,13 @@ MIN_SCALING_ROWS = 1 << 12
 """Rows that it is learned from at least, however wide they are."""
 
 
-@inherit_docstring
 class StreamedGroups(Groups):
     """Groups of feature rows in a mapped file, of which only what is asked for is in memory.
 
     Subsets share the file. Pages that were read are given back, so that the memory of a process
     does not grow with the file; processes on one machine share what the system caches of it.
 
-    Parameters
-    ----------
-    file : memmap of shape (n_rows, n_features)
-        Finite feature rows.
-    offsets : array-like of shape (n_groups + 1,)
-        Where each group begins in it.
-    targets : ndarray of shape (n_groups, ...), optional
-        What each group is tied to.
+    `file` (n_rows, n_features): finite feature rows.
     """
 
     __slots__ = ("_file", "_scaler", "_starts")

@@ -239,7 +239,6 @@ class TableObjective:
     def _add_products(
         self, vectors: Tensor, members: Tensor, slopes: Tensor, gradient: Tensor
     ) -> None:
-        """Add the gradient that comes from the products of members."""
         if self.kernels is not None:
             members = members.view(slopes.shape[:2])
             arrays = (vectors, members, slopes, gradient)

@@ -137,12 +137,6 @@ def threads_for(work: float) -> Iterator[None]:
     digit. Threads that spin, or whose number the user has set, are left alone.
 
     `work`: multiplications of one step forward: rows of a batch times parameters they meet.
-
-    Examples
-    --------
-    >>> from groupnoise.core.threads import threads_for
-    >>> with threads_for(work=64 * 1000):
-    ...     pass  # steps
     """
     import torch
 
@@ -163,14 +157,6 @@ def threads_to_solve(n_rows: int) -> Iterator[None]:
     """Solve systems of up to `MAX_ROWS_OF_THREAD` equations by one thread inside the block.
 
     Larger ones by as many as there are cores if the number was chosen here, else by those in force.
-
-    `n_rows`: equations of the largest system.
-
-    Examples
-    --------
-    >>> from groupnoise.core.threads import threads_to_solve
-    >>> with threads_to_solve(300):
-    ...     pass  # numpy.linalg, scipy.linalg
     """
     from threadpoolctl import threadpool_limits
 

@@ -19,7 +19,6 @@ from torch.utils.checkpoint import checkpoint
 
 from groupnoise.core import batching
 from groupnoise.core.batching import fits_products, inner_products
-from groupnoise.core.words import inherit_docstring
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
@@ -69,16 +68,9 @@ class Similarity(Protocol):
         ...
 
 
-@inherit_docstring
 @dataclass(frozen=True)
 class Dot(Similarity):
-    """The inner product of feature vectors, times `scale`.
-
-    Parameters
-    ----------
-    scale : float, default=1.0
-        Multiplies the product.
-    """
+    """The inner product of feature vectors, times `scale`."""
 
     scale: float = 1.0
     uses_probabilities = False
@@ -96,18 +88,12 @@ class Dot(Similarity):
         return self.scale * (context * features).sum(-1)
 
 
-@inherit_docstring
 @dataclass(frozen=True)
 class NegativeKL(Similarity):
     """The negative Kullback-Leibler divergence of class probabilities, times `scale`.
 
     Features are log-probabilities; the context is a mixture of distributions, kept on log scale.
     Paper: the direction is not stated; the first argument of S is the reference distribution.
-
-    Parameters
-    ----------
-    scale : float, default=1.0
-        Multiplies the divergence.
     """
 
     scale: float = 1.0

@@ -279,7 +279,6 @@ def history_criteria(model: Any, windows: Groups) -> GroupCriteria:
 
 
 def _log_sums(scores: FloatArray) -> FloatArray:
-    """Return the log of the summed exponentials of each row, in double precision."""
     return np.concatenate(
         [logsumexp(part.astype(np.float64), axis=1) for _, part in blocks(scores)]
     )

@@ -258,8 +258,6 @@ def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
 def and_more(n_rows: int) -> str:
     """Return in how many rows beside the first something is found, as the end of a clause.
 
-    Examples
-    --------
     >>> and_more(1), and_more(2), and_more(5)
     ('', ' and in 1 other row', ' and in 4 other rows')
     """

@@ -23,8 +23,8 @@ from groupnoise.io.column_names import (
     plain_name,
     usual_column,
 )
-from groupnoise.io.decimals import holds_numbers
 from groupnoise.io.delimited import NotUTF8Error
+from groupnoise.io.plain_cells import holds_numbers
 from groupnoise.io.sources import Guesses, Report
 
 Read = TypeVar("Read")

@@ -222,8 +222,6 @@ def single_label(labels: BoolArray) -> IntArray:
 def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
     """Return the bags at `rows` (indices or a boolean mask), truth and pictures included.
 
-    Examples
-    --------
     >>> from groupnoise.bags import load_digit_bags
     >>> bags = load_digit_bags(10, random_state=0)
     >>> len(subset_bags(bags, [3, 1]).bags)
@@ -242,8 +240,6 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
 def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDataset:
     """Return the rows at `rows` (indices or a boolean mask), truth and pictures included.
 
-    Examples
-    --------
     >>> from groupnoise.candidates import load_digit_candidates
     >>> digits = load_digit_candidates(random_state=0)
     >>> subset_rows(digits, range(5)).features.shape
@@ -267,8 +263,6 @@ def select_features(dataset: Any, names: Sequence[str]) -> Any:
     `dataset`: returned as it is if its features have no names. `names`: the features a model
     learned from; a missing one is refused.
 
-    Examples
-    --------
     >>> rows = PartialLabelDataset(
     ...     "rows", np.array([[1.0, 2.0]]), np.ones((1, 1), bool), ["a"], feature_names=("x", "y")
     ... )
@@ -322,7 +316,6 @@ def _columns_of_words(gone: Sequence[str], requested: Sequence[str]) -> dict[str
 
 
 def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
-    """Return the indices of the rows asked for."""
     # An empty list would become an array of floats, which cannot index.
     requested = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
     return np.arange(n_rows)[requested]
@@ -342,8 +335,6 @@ def split_rows(
     Sorted row numbers, one array per fraction, each as near to it as whole rows allow; fractions
     must sum to 1.
 
-    Examples
-    --------
     >>> train, validation, test = split_rows(20, random_state=0)
     >>> len(train), len(validation), len(test)
     (16, 2, 2)

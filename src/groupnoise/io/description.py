@@ -35,8 +35,6 @@ class Histogram:
 def histogram_of_sizes(title: str, sizes: ArrayLike) -> Histogram:
     """Count whole numbers: one bar each, or bins of 1, 2, 3-4, 5-8, ... where they reach far.
 
-    Examples
-    --------
     >>> histogram_of_sizes("sizes", [2, 2, 4])
     Histogram(title='sizes', labels=('2', '3', '4'), counts=(2, 0, 1))
     """
@@ -68,8 +66,6 @@ def count_oddity(
 ) -> list[str]:
     """Return one sentence on how many entries are odd, and which; none if there are none.
 
-    Examples
-    --------
     >>> count_oddity(np.array([True, False, True]), "classes", "without a bag", ["a", "b", "c"])
     ['2 classes without a bag: a, c']
     """
@@ -172,8 +168,6 @@ def add_features(draft: Description, features: NDArray[Any]) -> None:
 def format_fact(value: int | float | str) -> str:
     """Write a count with thousands apart, a mean with three digits or none, text as it is.
 
-    Examples
-    --------
     >>> format_fact(47355), format_fact(0.13999), format_fact("keep")
     ('47,355', '0.14', 'keep')
     """

@@ -130,7 +130,6 @@ def _names_with_words(
 
 
 def _features_with_words(table: Table, names: Sequence[str], fill: Fill | None) -> FloatArray:
-    """Return features of which some are words of columns of text."""
     words = text_columns_among(names, table.frame.columns)
     numeric = [n for n in names if n.rpartition(BETWEEN)[0] not in words]
     check_no_missing_features(table.origin, numeric, table.frame.columns)

@@ -1,17 +1,31 @@
-"""Labels that are heard as others, or as none: what people and language models write for them."""
+"""Labels that are heard as others, or as none: what people and language models write for them.
+
+Language models write labels in marks, in a sentence, with a reason, or refuse to.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from groupnoise.core.words import MAX_PARTS, counted, listed_parts
-from groupnoise.io.label_spellings import says_nothing, spelling_key
-from groupnoise.io.model_answers import labels_in_answers, without_marks
+from groupnoise.io.label_spellings import says_nothing, spelling_key, without_marks
 
 MAX_LETTERS = 5
 """Letters that may stand as capitals and as small ones and mean one label each; more are an
 alphabet, of which both are learned."""
+MIN_ALIKE = 2
+"""Labels of which one way to write them must be seen."""
+MIN_REASON = 4
+"""Words from which on what stands behind a label is a reason for it."""
+REPEATS = 1.5
+"""How often one reason comes back at most, on average; names of labels come back."""
+MAX_LENGTH, MAX_LEADS = 100, 3
+"""Letters within which an answer names its label, and what may lead to it; else it is a text."""
+_LEAD = re.compile(r"(?:[^:]{1,60}:|(?:\S+ ){1,7}(?:is|as)(?: an?| the)?)\s+(?=\S)")
+_TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\s+")
 
 
 def heard_labels(
@@ -93,3 +107,46 @@ def _option(names: Sequence[str]) -> str:
         return "LABEL,LABEL"
     text = ",".join(names)
     return text if text.replace(",", "").isalnum() else f'"{text}"'
+
+
+def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
+    """Return the answers that name one known label in other words, and that label.
+
+    Such as `category: cat`, `the animal is a cat` or `cat, because it has whiskers and a tail`.
+    What leads to the label must lead to known labels alone, and to two or more; reasons must be
+    many words that hardly ever come back, or `food: other` and `car - of a rental firm` would be no
+    labels of their own. `counts`: how often each answer was written, in small letters.
+
+    >>> said = {"cat": 5, "dog": 5, "label: cat": 1, "label: dog": 2, "food: other": 2}
+    >>> labels_in_answers(said)
+    {'label: cat': 'cat', 'label: dog': 'dog'}
+    """
+    found: dict[str, str] = {}
+    leads: dict[str, dict[str, str | None]] = {}
+    reasons: dict[str, str] = {}
+    for key in counts:
+        label = _before_a_reason(key, counts)
+        if label is not None:
+            reasons[key] = label
+        for lead in islice(_LEAD.finditer(key), MAX_LEADS):
+            rest = without_marks(key[lead.end() :])
+            named = rest if rest in counts else _before_a_reason(rest, counts)
+            leads.setdefault(lead.group(), {})[key] = named
+    for answers in leads.values():
+        if None not in answers.values() and len(set(answers.values())) >= MIN_ALIKE:
+            found |= {key: label for key, label in answers.items() if label is not None}
+    n_said = sum(counts[key] for key in reasons)
+    if len(set(reasons.values())) >= MIN_ALIKE and n_said <= REPEATS * len(reasons):
+        found |= {key: label for key, label in reasons.items() if key not in found}
+    return {key: label for key, label in found.items() if label not in found}
+
+
+def _before_a_reason(key: str, known: Collection[str]) -> str | None:
+    """Return the known label that an answer begins with, if a reason or a percentage follows."""
+    for tail in _TAIL.finditer(key, 0, MAX_LENGTH):
+        label = without_marks(key[: tail.start()])
+        if label in known:
+            rest = key[tail.end() :]
+            is_reason = len(rest.split()) >= MIN_REASON
+            return label if is_reason or re.fullmatch(r"[\d.,\s]*\d\s*%\)?", rest) else None
+    return None

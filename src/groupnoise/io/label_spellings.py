@@ -13,7 +13,6 @@ import polars as pl
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.misspelt_labels import slips_in_words
 from groupnoise.core.words import counted, listed_parts, quoted
-from groupnoise.io.model_answers import is_refusal, without_marks
 from groupnoise.io.sources import Report
 
 NO_VOTE = frozenset({
@@ -49,12 +48,19 @@ MIN_JOINED, EXPLAINED = 3, 0.9
 """Different pairs that a joint must have made of known labels, and their least share."""
 MAX_NAMED = 3
 """Labels of one joint from which on it is pointed out."""
-
-
+QUOTING = "*`\"'“”‘’„«»‹›"
+"""Marks that stand around a label and tell nothing: `**cat**`, `"cat"`."""
 _WORD = re.compile(r"\w[\w-]*")
 _DOUBT = re.compile(
     r"(?i)^(maybe|perhaps|probably|possibly|likely|not sure,?|vielleicht|wohl|evtl\.?|vermutlich"
     r"|peut-être|probablement|quizás|tal vez|forse) |\s*\(?\?+\)?$"
+)
+_REFUSAL = re.compile(
+    r"\b(?:cannot|can not|can['’]t|could not|couldn['’]t|unable to|not able to|impossible to"
+    r"|not possible to)\s+(?:\w+\s+){0,3}(?:determine|tell|say|decide|classify|categori[sz]e|label"
+    r"|judge|assess|assist|answer|identify|choose|assign|help|provide|comply)\b"
+    r"|\bas an ai\b"
+    r"|\b(?:not enough|insufficient|too little)\s+(?:information|context|details?)\b"
 )
 
 
@@ -65,6 +71,30 @@ def spelling_key(label: str) -> str:
     True
     """
     return without_marks(" ".join(label.casefold().split()))
+
+
+def without_marks(key: str) -> str:
+    """Return a label without the marks around it that tell no labels apart.
+
+    >>> without_marks("**cat**."), without_marks("B)"), without_marks("c++"), without_marks("...")
+    ('cat', 'B', 'c++', '...')
+    """
+    bare = key.strip(QUOTING + " ")
+    bare = bare.rstrip(".!,;:").strip(QUOTING + " ")
+    if bare[-1:] == ")" and "(" not in bare:
+        bare = bare[:-1].strip()
+    if bare[:1] == "(" and bare[-1:] == ")" and "(" not in bare[1:]:
+        bare = bare[1:-1].strip()
+    return bare or key
+
+
+def is_refusal(key: str) -> bool:
+    """Tell whether an answer in small letters says that there is none.
+
+    >>> is_refusal("i cannot determine the category"), is_refusal("cannot log in")
+    (True, False)
+    """
+    return _REFUSAL.search(key) is not None
 
 
 def says_nothing(label: str, others: Iterable[str] = ()) -> bool:

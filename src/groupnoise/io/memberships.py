@@ -244,7 +244,6 @@ def read_truth(
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return a few names and a sign that there are more."""
     return ", ".join(map(repr, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
 
 

@@ -102,8 +102,6 @@ def list_datasets() -> tuple[DatasetEntry, ...]:
 def find_dataset(name: str) -> DatasetEntry:
     """Return the entry of a data set by its name or an alias, in any case.
 
-    Examples
-    --------
     >>> find_dataset("Video").name
     'amazon-video-games'
     """

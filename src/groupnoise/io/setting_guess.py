@@ -59,8 +59,6 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     each row its own. `columns`: names of the columns of a table. `given`: parts whose columns the
     user has named.
 
-    Examples
-    --------
     >>> settings_of_columns(["User_ID", "item", "when"])
     ['rs']
     >>> settings_of_columns(["bag", "labels", "x1"]), settings_of_columns(["labels", "x1"])
@@ -180,7 +178,6 @@ def _first_bytes(source: Source) -> bytes:
 
 
 def _usual_columns(columns: Sequence[str], *parts: str) -> dict[str, str]:
-    """Return by part the columns that are usually called so."""
     usual = {part: usual_column(part, columns) for part in parts}
     return {part: name for part, name in usual.items() if name}
 
@@ -217,7 +214,6 @@ def _about_columns(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
 
 
 def _of_marks(head: pl.DataFrame) -> str:
-    """Return what columns of 0 and 1 may be."""
     marks = indicator_columns(head)
     if len(marks) < MIN_MARKS:
         return ""
@@ -247,7 +243,6 @@ def _question(path: str, readings: Sequence[CellReading]) -> str:
 
 
 def _of_arrays(path: str, names: Sequence[str], given: Collection[str]) -> Guess:
-    """Return what arrays hold by their names, and a sentence that says so."""
     found = settings_of_columns(names, given)
     if len(found) != 1:
         raise DataError(

@@ -21,7 +21,6 @@ from groupnoise.core.checks import require
 from groupnoise.core.words import in_a_line
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.column_names import KNOWN_NAMES
-from groupnoise.io.decimals import with_points
 from groupnoise.io.delimited import (
     decode,
     drop_unnamed,
@@ -30,7 +29,7 @@ from groupnoise.io.delimited import (
     parse_delimited,
     read_separator,
 )
-from groupnoise.io.nested import plain_cells
+from groupnoise.io.plain_cells import plain_cells, with_points
 from groupnoise.io.sheets import sheet_as_text
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
 
@@ -235,7 +234,6 @@ def without_totals(table: Table, report: Report) -> Table:
 
 
 def _plain(table: Table, report: Report) -> Table:
-    """Return a table of plain cells, as :func:`plain_cells` has them."""
     frame, rows = plain_cells(table.frame, report)
     return replace(table if rows is None else table.take(rows), frame=frame)
 

@@ -216,8 +216,6 @@ def corrected_interval(values: Any, share: float) -> Interval:
 
     Its ends are NaN for a single split. `share`: share of the groups that a split holds out.
 
-    Examples
-    --------
     >>> found = corrected_interval([0.8, 0.9], 0.2)
     >>> round(found.mean, 2), found.low < 0.8
     (0.85, True)

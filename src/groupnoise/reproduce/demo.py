@@ -359,7 +359,6 @@ def run_demo(
 def _run_one(
     task: DemoTask, seed: int, method: Method, *, with_pictures: bool
 ) -> tuple[TrialResult, Gallery[Any] | None]:
-    """Return what one method did on one trial, with pictures if they are asked for."""
     trial = task.make_trial(seed)
     results, estimator = run_method(trial, method)
     return results[0], task.draw(trial, estimator) if with_pictures else None

@@ -161,7 +161,6 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
 
 
 def _parameters_in(recipe: Recipe, row: Row) -> list[str]:
-    """Return what a recipe may say of a row."""
     prepared = PREPARATION if find_setting(recipe.setting).has_features else ()
     return [*parameters_of(find_method(row.method, recipe.setting)), *prepared]
 
@@ -209,7 +208,6 @@ class Repeated:
         return abs(self.kept - self.again) <= TOLERANCE
 
     def __str__(self) -> str:
-        """Say the figure, what was kept and what came out."""
         code = "" if self.same_code else ", kept by other code"
         return (
             f"{self.dataset}, {self.method}, seed {self.seed}, chosen by {self.criterion}: "

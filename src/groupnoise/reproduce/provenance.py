@@ -42,8 +42,6 @@ class RunFacts:
 def spell_command(arguments: Sequence[str]) -> str:
     """Return `groupnoise` and its arguments as they would be typed.
 
-    Examples
-    --------
     >>> spell_command(["demo", "--output", "my runs"])
     "groupnoise demo --output 'my runs'"
     """

@@ -228,7 +228,6 @@ def _best_epoch(estimator: Any) -> int | None:
 
 
 def _validated(estimator: Any) -> list[dict[str, Any]]:
-    """Return the records of the epochs that were validated."""
     return [record for record in getattr(estimator, "history_", []) if "validation" in record]
 
 

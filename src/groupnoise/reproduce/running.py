@@ -118,8 +118,6 @@ def run_jobs(
     processes; as many as there are cores if not given. 1 stays in this process. `on_result`: called
     here with each result, in the order in which jobs finish.
 
-    Examples
-    --------
     >>> from functools import partial
     >>> run_jobs([partial(pow, 2, 3), partial(pow, 2, 4)], n_jobs=1)
     [8, 16]

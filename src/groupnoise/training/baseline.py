@@ -126,7 +126,6 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
         return self._learn_scaling(rows).astype(np.float64, copy=False)
 
     def _learn_scaling(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return training rows scaled, and remember how."""
         self.scaler_ = None if self.scaling == UNSCALED else Scaler(self.scaling).fit(rows)
         return self._scaled(rows)
 

@@ -80,12 +80,10 @@ class Calibration:
             )
 
     def _take_calibration(self, other: Any) -> None:
-        """Take over the calibration of another copy of this model."""
         self.calibration_temperature_ = other.calibration_temperature_
         self.calibration_groups_ = other.calibration_groups_
 
     def _classifier_state(self) -> dict[str, Any]:
-        """Return what a model file says of a classifier: labels, columns and temperature."""
         return {
             "classes": pack_labels(self.classes_),
             "calibration_temperature": self.calibration_temperature_,
@@ -94,7 +92,6 @@ class Calibration:
         }
 
     def _restore_classifier(self, fitted: Mapping[str, Any]) -> None:
-        """Take over what `_classifier_state` returned."""
         self.classes_ = unpack_labels(fitted["classes"])
         restore_columns(self, fitted)
         self.calibration_temperature_ = float(fitted["calibration_temperature"])
@@ -248,7 +245,6 @@ class CalibratedSets:
         return {} if found is None else found.arrays(OF_ROWS)
 
     def _restore_sets(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over what :meth:`_set_arrays` returned."""
         self.set_calibration_ = SetCalibration.from_arrays(OF_ROWS, arrays)
 
 

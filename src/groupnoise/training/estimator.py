@@ -139,7 +139,6 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         return reduced_precision(self._device()) if self.mixed_precision else None
 
     def _device(self, n_workers: int = 1) -> torch.device:
-        """Return where the training loop runs."""
         return find_device(getattr(self, "device", "cpu"), n_workers=n_workers)
 
     def _train(
@@ -270,7 +269,6 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         return [model for model in self.members_ if isinstance(model, MatchingModel)]
 
     def _weights(self) -> nn.Module:
-        """Return the module that holds everything trained."""
         return getattr(self, "members_", self.model_)
 
     def _generator(self) -> np.random.Generator:

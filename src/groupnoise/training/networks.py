@@ -181,7 +181,6 @@ class NetworkClassifier(SavedClassifier):
     def _fit_network(
         self, batch_loss: Callable[[Tensor], Tensor], n_rows: int, validate: Validate | None
     ) -> None:
-        """Build `network_` and train it on the losses of batches of rows."""
         if self.batch_norm and min(self.batch_size, n_rows) < 2:
             raise ParameterError("batch_norm needs batches of two or more; raise batch_size.")
         for name in ("max_epochs", "batch_size"):
@@ -211,7 +210,6 @@ class NetworkClassifier(SavedClassifier):
         self.network_.to(CPU)
 
     def _device(self) -> torch.device:
-        """Return where the network is trained."""
         return find_device(self.device)
 
     def _logits(self, rows: FloatArray) -> FloatArray:

@@ -277,8 +277,6 @@ class History:
 
     `records`: one record per epoch; empty at the beginning.
 
-    Examples
-    --------
     >>> history = History()
     >>> history.append({"epoch": 1, "loss": 0.7})
     >>> history.append({"epoch": 2, "loss": 0.5})

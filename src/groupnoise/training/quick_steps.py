@@ -209,7 +209,6 @@ class LabelObjective:
                 slope = (slope @ layer.weight).mul_(factors)
 
     def _selected(self, scores: Tensor, mask: Tensor, progress: float) -> tuple[Tensor, Tensor]:
-        """Return the score of each group and the responsibility of its objects."""
         selection = self._objective.selection
         if not isinstance(selection, Tempered):
             found = selection(scores, mask, progress)

@@ -191,7 +191,6 @@ class _Training:
         state.apply_deferred_decay()
 
     def _batches(self, state: TrainingState) -> Iterator[IntArray]:
-        """Yield the rows of every batch of an epoch."""
         size, pool = self.plan.batch_size, self.plan.shuffle_pool
         if pool is None:
             return batch_rows(self.groups.sizes, size, state.order)

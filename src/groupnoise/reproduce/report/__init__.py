@@ -262,8 +262,6 @@ def corrected_t_test(
     differences of the two methods, one per split. `test_to_train`: size of the test part over the
     size of the training part; 0 gives the plain t-test.
 
-    Examples
-    --------
     >>> plain = corrected_t_test([0.02, 0.03, 0.01, 0.02], 0.0)
     >>> corrected = corrected_t_test([0.02, 0.03, 0.01, 0.02], 1 / 8)
     >>> plain.p_value < corrected.p_value
@@ -288,8 +286,6 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
     Result: Holm's step-down adjustment, in the given order.
 
-    Examples
-    --------
     >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
     {'a': 0.03, 'b': 0.06, 'c': 0.06}
     """

@@ -82,7 +82,6 @@ def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
 
 
 def _section(setting: str, demo: Demo) -> dict[str, Any]:
-    """Return what the page shows of one setting."""
     results = [result for result in demo.results if result.setting == setting]
     table = result_table(results, UPPER_BOUNDS)
     return {
@@ -106,7 +105,6 @@ def _section(setting: str, demo: Demo) -> dict[str, Any]:
 
 
 def _chosen_rates(results: list[TrialResult], method: str) -> str:
-    """Tell which learning rates validation chose, and in how many trials."""
     rates = Counter(r.chosen_settings["learning_rate"] for r in results if r.method == method)
     return ", ".join(f"{rate:g} ({rates[rate]}×)" for rate in sorted(rates, reverse=True))
 
@@ -308,7 +306,6 @@ def _noise_charts(
 def _by_seed(
     views: Sequence[DatasetView], results: Sequence[TrialResult], metric: str
 ) -> dict[str, list[list[float]]]:
-    """Return for each method and seed the metric along the views."""
     found = {(r.method, r.seed, r.dataset): r.metrics[metric] for r in results}
     curves: dict[str, list[list[float]]] = {}
     for method, seed in dict.fromkeys((result.method, result.seed) for result in results):
@@ -351,7 +348,6 @@ def _facts(recipe: Recipe, dataset: str, results: Sequence[TrialResult]) -> list
 
 
 def _chosen(recipe: Recipe, dataset: str, method: str, results: Sequence[TrialResult]) -> str:
-    """Say how often each value of each grid was chosen."""
     row = recipe.readings[method].of if method in recipe.readings else method
     words = []
     for key, values in recipe.settings(row, dataset).items():

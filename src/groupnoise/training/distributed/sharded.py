@@ -12,7 +12,6 @@ from torch.autograd.function import once_differentiable
 
 from groupnoise.core.encoders import EmbeddingEncoder, look_up
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.words import inherit_docstring
 
 BLOCK_ROWS = 1 << 16
 """Rows drawn or gathered at a time. A multiple of 16 rows draws the numbers one draw would."""
@@ -89,18 +88,12 @@ def _swap(rows: Tensor, receives: list[int], sends: list[int]) -> Tensor:
     return received
 
 
-@inherit_docstring
 class ShardedEmbedding(EmbeddingEncoder):
     """One learned vector per id, each held by one worker alone.
 
     It takes part in collective calls: every worker must look up whenever one does. The initial
     values are those of the whole table of `EmbeddingEncoder`, drawn block by block, so that no
-    worker ever holds more than its part.
-
-    Parameters
-    ----------
-    generator : torch.Generator
-        Decides the initial values; the same on every worker.
+    worker ever holds more than its part. `generator` is the same on every worker.
     """
 
     def __init__(
