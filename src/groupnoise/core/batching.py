@@ -163,13 +163,9 @@ def pooled_batch_rows(
 ) -> Iterator[IntArray]:
     """Yield the rows of each batch so that neighbours on disk are read at about the same time.
 
-    Blocks of neighbouring groups come in random order; as many as make a pool are mixed at a
-    time, and the mixture is cut as in :func:`batch_rows`. Memory grows with the pool, not with the
-    number of groups, and a disk reads blocks instead of single groups.
-
-    `offsets`: where each group begins; may be memory mapped. `batch_size`: groups per batch; only
-    the last batch of all may be smaller. `pool_size`: groups mixed at a time; about 40 bytes of
-    memory each.
+    Blocks of neighbouring groups come in random order; as many as make a pool are mixed at a time,
+    and the mixture is cut as in :func:`batch_rows`. Memory grows with the pool, 40 bytes for each
+    of its groups, and a disk reads blocks instead of single groups. `offsets` may be mapped.
     """
     n_groups = len(offsets) - 1
     block_size = max(1, min(LARGEST_BLOCK, pool_size // BLOCKS_IN_A_POOL))
@@ -207,10 +203,9 @@ def fits_products(n_groups: int, size: int) -> bool:
 
 
 def inner_products(members: Tensor) -> Tensor:
-    """Return the products of the members of each group with each other.
+    """Return the products of the members of each group with each other, (groups, size, size).
 
-    Of shape (groups, size, size): differentiable once, with one product in the backward pass where
-    torch has two. `members` (groups, size, dim): vectors.
+    Differentiable once, with one product in the backward pass where torch has two.
     """
     return _InnerProducts.apply(members)  # type: ignore[no-untyped-call]
 

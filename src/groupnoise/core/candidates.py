@@ -18,9 +18,7 @@ MULTINOMIAL_IDS = 1 << 24
 class Candidates:
     """Candidates of one batch.
 
-    `ids`: targets (or objects) to normalize over.
-    `log_expected_count`: subtracted from the logits, so that a sample estimates the whole (logQ);
-        None leaves them as they are.
+    `log_expected_count`: subtracted from the logits, so that a sample estimates the whole (logQ).
     `holds_targets`: whether the target of every row is among `ids`; if not, it is added row by row.
     `is_everything`: whether `ids` are all there are, in order: nothing then needs to be looked up.
     """

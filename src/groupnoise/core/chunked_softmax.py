@@ -45,12 +45,11 @@ def log_normalizer(
     offset: Tensor | None = None,
     excluded: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Return the log-sum-exp of each query over the candidates.
+    """Return the log-sum-exp of each query over the candidates, both of shape (n, dim).
 
-    Differentiable once in queries, candidates and offset. `queries` (n_queries, dim): vectors to be
-    normalized. `candidates` (n_candidates, dim): vectors of the set that is normalized over.
-    `offset`: added to the logits of each candidate: its bias, or a correction for sampling.
-    `excluded`: (query, candidate) pairs that do not count. A query must keep a candidate.
+    Differentiable once in queries, candidates and offset. `offset`: added to the logits of each
+    candidate: its bias, or a correction for sampling. `excluded`: (query, candidate) pairs that do
+    not count; a query must keep a candidate.
     """
     if offset is None:
         offset = candidates.new_zeros(len(candidates))
@@ -79,10 +78,8 @@ def cross_entropy(
 ) -> Tensor:
     """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
 
-    Differentiable once in queries, candidates and offset. `queries` (n_queries, dim): vectors to be
-    normalized. `candidates` (n_candidates, dim): vectors of the set that is normalized over.
-    `offset`: added to the logits of each candidate. `positive`: which candidate is right for each
-    query. `loop`: what :func:`groupnoise.core.compiled.slope_loop` returned; None leaves
+    Differentiable once in queries, candidates and offset. `positive`: which candidate is right for
+    each query. `loop`: what :func:`groupnoise.core.compiled.slope_loop` returned; None leaves
     everything to torch.
     """
     if loop is not None:

@@ -90,8 +90,7 @@ def label_set_metrics(
     decisions on single classes (Hamming loss), and means over the classes that some row has:
     balanced accuracy (of recall and specificity), precision (zero of a class that is never
     predicted), recall and F1; micro F1 counts all decisions alike. `by_class`: precision, recall
-    and F1 of single classes. `labels`, `predicted` (n_rows, n_classes): the classes of each row,
-    and those found.
+    and F1 of single classes.
     """
     right = (labels & predicted).sum(axis=0)
     own, found = labels.sum(axis=0), predicted.sum(axis=0)
@@ -124,8 +123,7 @@ def majority_metrics(
 ) -> dict[str, float]:
     """Return the figures of who always answers the most frequent class.
 
-    `labels`: of shape (n_rows, n_classes). `rated` (n_rows, n_classes): as in `class_metrics`.
-    `rates` (n_classes,): how frequent each class was in training; by default among these rows.
+    `rates`: how frequent each class was in training; by default among these rows.
     """
     frequent = int((labels.mean(axis=0) if rates is None else rates).argmax())
     scores = np.zeros(labels.shape)
@@ -144,8 +142,7 @@ def calibration_metrics(
     said beyond them is the lead in log loss.
 
     Returns `figures`: "calibration error" and "log loss"; `of_rates`: those of the base rates.
-    `labels`, `probabilities` (n_rows, n_classes): the classes of each row, and what is claimed.
-    `rates` (n_classes,): how frequent each class was in training; by default among these rows.
+    `rates`: how frequent each class was in training; by default among these rows.
     """
     claims_of_rates = np.tile(labels.mean(axis=0) if rates is None else rates, (len(labels), 1))
     if (labels.sum(axis=1) == 1).all():

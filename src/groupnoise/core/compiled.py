@@ -86,10 +86,7 @@ def _let_call(helper: Callable[..., Any]) -> None:
 
 
 def products(vectors: Any, members: Any, result: Any) -> None:
-    """Write the inner products of the members of each group with each other.
-
-    `vectors` (n, dim). `members` (groups, size): which of them. `result` (groups, size, size).
-    """
+    """Write the inner products of the members (groups, size) of each group with each other."""
     for group in range(members.shape[0]):
         for i in range(members.shape[1]):
             left = vectors[members[group, i]]
@@ -103,10 +100,7 @@ def products(vectors: Any, members: Any, result: Any) -> None:
 
 
 def add_products(vectors: Any, members: Any, slopes: Any, gradient: Any) -> None:
-    """Add the gradient of the vectors, given the slopes of all products of members.
-
-    `slopes` (groups, size, size): symmetric. `gradient` (n, dim): is added to.
-    """
+    """Add the gradient of the vectors, given the slopes of all products, which are symmetric."""
     for group in range(members.shape[0]):
         for i in range(members.shape[1]):
             row = gradient[members[group, i]]

@@ -34,11 +34,10 @@ def available_devices() -> list[str]:
 
 
 def find_device(name: str, *, n_workers: int = 1) -> torch.device:
-    """Return the device that a parameter names.
+    """Return the device that a parameter names, or say which ones are there.
 
-    `name`: "auto" takes the first CUDA device, or else the CPU; "cpu", "cuda", "cuda:1" and "mps"
-    are taken as said. `n_workers`: processes that share the training, which they do on the CPU.
-    Raises ParameterError if it is no device, or not there; the message lists those that are.
+    "auto" takes the first CUDA device, or else the CPU. `n_workers`: processes that share the
+    training, which they do on the CPU.
 
     >>> find_device("cpu")
     device(type='cpu')

@@ -29,11 +29,8 @@ BYTE_VALUES = 256
 def look_up(table: Tensor, ids: Tensor) -> Tensor:
     """Return the rows of a table; its gradient is sparse and holds each row once, in order.
 
-    torch's own sparse embedding leaves repeated rows in the gradient, for the optimiser to sort
-    and to add up. Adding them up here costs less, since the ids are at hand.
-
-    Of shape (*ids.shape, dim). `table` (n_rows, dim): usually a parameter. `ids`: rows to take,
-    repeated or not.
+    torch's own sparse embedding leaves repeated rows in the gradient, for the optimiser to sort and
+    to add up. Adding them up here costs less, since the ids are at hand.
 
     >>> table = torch.ones(5, 2, requires_grad=True)
     >>> look_up(table, torch.tensor([3, 1, 3])).sum().backward()
@@ -88,10 +85,7 @@ class IdentityEncoder(nn.Module):
 
 
 class LinearEncoder(nn.Module):
-    """A linear map of features: g in the paper's partial-label setting.
-
-    `generator`: decides the initial weights.
-    """
+    """A linear map of features: g in the paper's partial-label setting."""
 
     def __init__(self, n_features: int, dim: int, *, generator: torch.Generator) -> None:
         super().__init__()
@@ -107,8 +101,6 @@ class LinearEncoder(nn.Module):
 class MLPEncoder(nn.Module):
     """Linear layers with batch-free ReLU and dropout between them.
 
-    `hidden`: widths of the hidden layers.
-    `dropout`: fraction of hidden units dropped in training.
     `generator`: decides the initial weights and every dropout mask.
     """
 
@@ -148,8 +140,6 @@ def dropout_factors(like: Tensor, dropout: float, generator: torch.Generator) ->
 
     One byte is drawn for each entry, eight with one number, which takes a fifth of the time of a
     Bernoulli draw; the chance is rounded to 1/256, and the factor is that of the rounded chance.
-
-    `like`: gives shape, type and device. `dropout`: chance of an entry to be dropped, in [0, 1).
     """
     return byte_factors(random_bytes(like.shape, generator), dropout).to(like.device, like.dtype)
 

@@ -344,11 +344,9 @@ def check_equal_rows(rows: Any, indicator: NDArray[Any]) -> None:
 
 
 def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str) -> IntArray:
-    """Return the column of each true label, -1 where it is not known.
+    """Return the column of each true label, -1 where it is not known: None, NaN or empty text.
 
-    `truth`: True labels; None, NaN or empty text says that one is not known. `classes`: the labels
-    that partial labels name. `n_objects`: how many there must be. `of`: what has labels, for
-    errors: "rows" or "instances".
+    `of`: what has labels, for errors: "rows" or "instances".
     """
     labels: Sequence[Any] = truth.tolist() if hasattr(truth, "tolist") else list(truth)
     if len(labels) != n_objects:
@@ -377,12 +375,9 @@ def _is_gap(label: Any) -> bool:
 def known_candidates(
     candidates: BoolArray, weights: ArrayLike | None, truth: IntArray
 ) -> tuple[BoolArray, ArrayLike | None]:
-    """Return candidates and their weights with the true label alone where it is known.
+    """Return copies of candidates and their weights with the true label alone where it is known.
 
-    Returns `candidates` (n_rows, n_classes): a copy; `weights` (n_rows, n_classes): a copy.
-    `candidates` (n_rows, n_classes): the candidate labels; a true label need not be among those of
-    its row. `weights` (n_rows, n_classes): trust in each candidate. `truth`: the column of the true
-    label, -1 where it is not known.
+    A true label need not be among the candidates of its row. `truth`: its column, -1 where unknown.
     """
     known = truth >= 0
     own = truth[known, None] == np.arange(candidates.shape[1])

@@ -16,8 +16,6 @@ from groupnoise.exceptions import DataError
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
     """Return the fraction of rows whose predicted label is the true one.
 
-    `truth`, `predicted`: labels of any one kind.
-
     >>> accuracy(["cat", "dog"], ["cat", "cat"])
     0.5
     """
@@ -29,9 +27,6 @@ def accuracy_within(truth: ArrayLike, predicted: ArrayLike, tolerance: float) ->
     """Return the fraction of rows predicted within `tolerance` of the true number.
 
     FG-NET's MAE3 and MAE5 are this with tolerances of 3 and 5 years.
-
-    `truth`, `predicted`: ordered labels as numbers. `tolerance`: the largest absolute error that
-    still counts as right.
 
     >>> accuracy_within([30, 40], [33, 44], tolerance=3)
     0.5
@@ -45,8 +40,6 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
     """Return the fraction of rows whose predicted label is one of their candidates.
 
     It needs no true label, so it can choose among models where none is known.
-
-    `candidates` (n_rows, n_classes): the candidate labels of each row.
 
     >>> covering_rate([[True, True, False], [False, True, False]], [1, 2])
     0.5

@@ -76,9 +76,9 @@ def slips_in_words(
 ) -> list[str]:
     """Return a sentence for each label that is probably misspelt: where, and what was meant.
 
-    `named` (n_rows, n_classes): which labels each row has. `locate`: says where a row stands.
-    `are`: what becomes of them. `slips`: these, and what was meant; by default they are looked for.
-    `habits`: those that one person alone writes, and who. `times`: what is counted.
+    `named` (n_rows, n_classes): which labels each row has. `are`: what becomes of them. `slips`:
+    these, and what was meant; by default they are looked for. `habits`: those that one person alone
+    writes, and who. `times`: what is counted.
     """
     counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
     said = []

@@ -160,9 +160,8 @@ class All:
 def log_recency(mask: Tensor, rate: float) -> Tensor:
     """Return a log prior that falls by `rate` with each object between an object and the target.
 
-    Of shape (groups, size): zero for the last object of a group and at padding. `mask` (groups,
-    size): True where an object is real; objects stand in order, the one next to the target last.
-    `rate`: 0 trusts all objects alike; with log(2) each step back halves the trust.
+    Zero for the last object of a group, the one next to the target, and at padding. With log(2)
+    each step back halves the trust.
 
     >>> import torch
     >>> log_recency(torch.tensor([[True, True, True], [True, False, False]]), 0.5).tolist()
@@ -226,8 +225,7 @@ class GroupObjective:
     def log_weight(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Return log P(object | group), shape (groups, size); zero where it has no say.
 
-        `features` (groups, size, dim): h of the objects: vectors, or log-probabilities over
-        targets. `products` (groups, size, size): their inner products, if they are known already.
+        `products`: inner products of the features, if they are known already.
         """
         if self.weighting is None or self.weighting_strength == 0.0:
             return features.new_zeros(mask.shape)
@@ -268,9 +266,8 @@ def make_weighting(
 ) -> Weighting | None:
     """Return a group weighting by name; None, or an object that is one, passes through.
 
-    `form` (one of "sigmoid", "contrastive"): the paper's form, or that of the authors' code.
-    `similarity` (one of "dot", "neg_kl"): s of Eq. 6. `scale`: multiplies S where it is given by
-    name; an object has a scale of its own.
+    "sigmoid" is the paper's form, "contrastive" that of the authors' code. `scale`: multiplies S
+    where it is given by name; an object has a scale of its own.
     """
     if form is None or not isinstance(form, str):
         return form

@@ -229,12 +229,10 @@ class PriorMatching:
 
 
 def log_allowed_mass(log_probabilities: Tensor, allowed: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean log mass that the objects of a group put on allowed targets.
+    """Return the mean log mass that the objects of a group put on allowed targets, at most zero.
 
-    At most zero; zero when no object has mass elsewhere. `log_probabilities` (groups, size,
-    n_targets): log P(target | object). `allowed` (groups, n_targets): targets the group is labelled
-    with, and the background target where there is one. `mask` (groups, size): True where an object
-    is real.
+    `log_probabilities` (groups, size, n_targets). `allowed` (groups, n_targets): targets the group
+    is labelled with, and the background target where there is one.
     """
     inside = log_probabilities.masked_fill(~allowed.unsqueeze(1), -torch.inf).logsumexp(-1)
     return inside.masked_fill(~mask, 0.0).sum(-1) / mask.sum(-1)
@@ -267,10 +265,8 @@ def match_pairs(
     """Return the matching whose positions are pairs, object by object.
 
     `log_pair` and `mask` have shape (groups, size * n_targets); `features` stay those of objects,
-    (groups, size, n_targets), as :class:`PerObjectWeighting` wants them. `model`: encodes objects;
-    its targets are known by id. `batch`: objects are feature rows; targets are not read.
-    `candidates` (groups, n_targets): which targets pair with the objects of each group. `pooling`:
-    see :func:`log_joint_probability`.
+    (groups, size, n_targets), as :class:`PerObjectWeighting` wants them. Targets of the batch are
+    not read: `candidates` (groups, n_targets) says which pair with the objects of each group.
     """
     vectors = model.encode_objects(batch.objects[batch.mask])
     logits = model.logits(vectors, torch.arange(model.n_targets, device=vectors.device))
@@ -292,11 +288,8 @@ def log_joint_probability(logits: Tensor, mask: Tensor, pooling: float = 1.0) ->
     P(target | group) is the softmax over targets of pooling * logsumexp(logit / pooling) over
     objects, P(object | target, group) the softmax over objects of logit / pooling. At 1 both
     together are one softmax over all pairs; towards 0 the best object alone speaks for a target,
-    and the larger the pooling the more all of them do.
-
-    Of shape (groups, size, n_targets): zero at padding. `logits` (groups, size, n_targets): f(x) .
-    g(y); what stands at padding is not read. `mask` (groups, size): True where an object is real;
-    at least one in each group.
+    and the larger the pooling the more all of them do. Of the shape of the logits (groups, size,
+    n_targets), zero at padding.
     """
     real = mask.unsqueeze(-1)
     cooled = (logits / pooling).masked_fill(~real, -torch.inf)
@@ -306,10 +299,7 @@ def log_joint_probability(logits: Tensor, mask: Tensor, pooling: float = 1.0) ->
 
 @dataclass(frozen=True)
 class PerObjectWeighting:
-    """Group weighting of objects, handed on to every pair an object is part of.
-
-    `weighting`: weighs objects among the other objects of their group.
-    """
+    """Group weighting of objects, handed on to every pair an object is part of."""
 
     weighting: Weighting
 

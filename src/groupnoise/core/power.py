@@ -30,8 +30,7 @@ Floats = NDArray[np.float64]
 class PowerMap:
     """Yeo and Johnson's power of each feature.
 
-    `table` (3, n_features): the exponent of each feature, and its least and greatest training
-        value.
+    `table` (3, n_features): exponents, and the least and greatest training values.
     """
 
     def __init__(self, table: Floats) -> None:

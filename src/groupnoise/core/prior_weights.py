@@ -63,8 +63,7 @@ def _per_class(
 def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
     """Return the log of the trust in each candidate, shape (n_rows, n_classes).
 
-    `weights` (n_rows, n_classes): positive at every candidate; what stands elsewhere is not read.
-    `indicator` (n_rows, n_classes): True where a label is a candidate.
+    Weights must be positive at every candidate; what stands elsewhere is not read.
     """
     table = check_features("candidate_weights", weights)
     if table.shape != indicator.shape:
@@ -98,15 +97,12 @@ def numbers_of(classes: NDArray[Any]) -> IntArray | None:
 def spread_over_neighbours(
     log_probabilities: Tensor, std: float, classes: NDArray[Any] | None = None
 ) -> Tensor:
-    """Return probabilities averaged over the labels around each label.
+    """Return log probabilities (n_rows, n_labels) averaged over the labels around each label.
 
-    Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around
-    an age is known better than its own.
-
-    Of shape (n_rows, n_labels): log probabilities; rows sum to one. `log_probabilities` (n_rows,
-    n_labels): a column per label. `std`: standard deviation of the Gaussian average, in labels; 0
-    changes nothing. Where they are numbers, also as text, their order is that of the numbers;
-    otherwise, or without them, that of the columns.
+    Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around an
+    age is known better than its own. `std`: standard deviation of the Gaussian average, in labels;
+    0 changes nothing. Where `classes` are numbers, also as text, their order is that of the
+    numbers; otherwise, or without them, that of the columns.
     """
     if std == 0.0:
         return log_probabilities

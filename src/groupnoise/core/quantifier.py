@@ -106,7 +106,7 @@ class _Log1mExp(torch.autograd.Function):
 def log1mexp(values: Tensor) -> Tensor:
     """Return log(1 - exp(-x)) of positive x, exact where x is small and where it is large.
 
-    Of the same shape, at most zero. `values`: positive numbers; those below 1e-30 count as 1e-30.
+    Numbers below 1e-30 count as 1e-30.
     """
     return _Log1mExp.apply(values)  # type: ignore[no-untyped-call]
 
@@ -175,10 +175,7 @@ def mixture_log_odds(
 
 
 def log_label_likelihood(found: Presence, labels: Tensor) -> Tensor:
-    """Return the log likelihood of the labels of each group, targets taken as independent.
-
-    Of shape (n_groups, ...). `found`: of tensors (n_groups, ..., n_targets).
-    """
+    """Return the log likelihood of the labels of each group, targets taken as independent."""
     return torch.where(labels, found.log_present, found.log_absent).sum(-1)
 
 

@@ -324,10 +324,9 @@ def check_same_columns(estimator: Any, tables: Sequence[Any]) -> None:
 
 
 def tables_of_bags(bags: Any, instances: FloatArray) -> Sequence[Any]:
-    """Return the tables whose columns are the features of bags.
+    """Return the tables whose columns are the features of bags, which are `instances` as read.
 
-    `bags`: bags as the user holds them; a data frame, or a data frame per bag, names its columns.
-    `instances` (n_instances, n_features): the same bags as read.
+    A data frame, or a data frame per bag, names its columns.
     """
     if hasattr(bags, "columns"):
         return [bags]

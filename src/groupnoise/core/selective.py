@@ -112,10 +112,9 @@ class SetCalibration:
     ) -> FloatArray:
         """Return the probability from which a label belongs to a set, one per class.
 
-        `alpha`: the share of sets that may miss the truth. `by_class`: whether every class is held
-        to `alpha` by itself. A class with little evidence borrows from all classes alike.
-        `guaranteed`: whether to take the least likely candidate of each row for the true one, which
-        is at least as likely, whatever the candidates depend on.
+        `by_class`: whether every class is held to `alpha` by itself. A class with little evidence
+        borrows from all classes alike. `guaranteed`: whether to take the least likely candidate of
+        each row for the true one, which is at least as likely, whatever the candidates depend on.
         """
         check_fraction("alpha", alpha)
         n_classes = self.probabilities.shape[1]
@@ -149,13 +148,7 @@ class SetCalibration:
         by_class: bool = False,
         guaranteed: bool = False,
     ) -> BoolArray:
-        """Return the labels of each row that reach the threshold; the likeliest always does.
-
-        Of shape (n_rows, n_classes): True where a label belongs to the set. `probabilities`
-        (n_rows, n_classes): of new rows. `alpha`: the share of sets that may miss the truth.
-        `by_class`: whether every class is held to `alpha` by itself. `guaranteed`: whether nothing
-        is assumed of the candidates but that one of them is true.
-        """
+        """Return the labels of each row that reach the threshold; the likeliest always does."""
         least = self.thresholds(alpha, by_class=by_class, guaranteed=guaranteed)
         inside: BoolArray = probabilities >= least
         inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True
@@ -164,11 +157,10 @@ class SetCalibration:
     def abstains(
         self, probabilities: FloatArray, risk: float, background: FloatArray | None = None
     ) -> BoolArray:
-        """Return the rows whose answer had better not be given.
+        """Return the rows to leave unanswered; all if no confidence is worth the risk.
 
-        True where to abstain; everywhere if no confidence is worth the risk. `probabilities`
-        (n_rows, n_classes): of new rows. `risk`: the share of wrong answers that is accepted among
-        those given. `background`: how likely new rows are of no class, so that an answer is wrong.
+        `risk`: the share of wrong answers that is accepted among those given. `background`: how
+        likely new rows are of no class, so that an answer is wrong.
         """
         check_fraction("risk", risk)
         surest = probabilities.max(axis=1)
@@ -214,14 +206,11 @@ def check_calibrated(calibration: SetCalibration | None) -> SetCalibration:
 def belief_in_candidates(
     probabilities: FloatArray, candidates: BoolArray, truth: NDArray[np.int64] | None = None
 ) -> FloatArray:
-    """Return how likely each candidate is the true label.
+    """Return how likely each candidate is the true label; rows sum to one, or to zero without any.
 
     If wrong candidates do not depend on which label is true, the probabilities of the candidates
     relative to each other stay as the model gives them; where the truth is known it stands.
-
-    Of shape (n_rows, n_classes): rows sum to one, or to zero where there is no candidate.
-    `probabilities` (n_rows, n_classes): of held-out rows. `truth`: the column of the true label, -1
-    where it is not known.
+    `truth`: the column of the true label, -1 where it is not known.
     """
     inside = np.where(candidates, np.maximum(probabilities, 1e-12), 0.0)
     belief: FloatArray = inside / np.maximum(inside.sum(axis=1, keepdims=True), 1e-12)
@@ -237,11 +226,7 @@ def hidden_errors(probabilities: FloatArray, belief: FloatArray, candidates: Boo
     An answer outside the candidates is wrong, and can be counted. A wrong answer is taken to be a
     candidate as often as the runner-up is where the answer is one and the runner-up is wrong,
     doubtful rows counting more: with this chance q, errors that cannot be seen are to those that
-    can as q to 1 - q.
-
-    An expected number of rows. `probabilities` (n_rows, n_classes): of held-out rows. `belief`
-    (n_rows, n_classes): how likely each candidate is the true label. `candidates` (n_rows,
-    n_classes): their candidate labels; the true one alone where it is known.
+    can as q to 1 - q. Where the truth is known it is the only candidate.
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
     rows = np.arange(len(order))
@@ -259,10 +244,8 @@ def belief_with_errors(
 ) -> FloatArray:
     """Return a belief that expects at least so many wrong answers among the candidates.
 
-    Of shape (n_rows, n_classes): the belief, mixed with equal chances of all candidates as far as
-    that takes. `belief` (n_rows, n_classes): how likely each candidate is the true label.
-    `probabilities` (n_rows, n_classes): what decides the answers. `candidates` (n_rows, n_classes):
-    the candidate labels.
+    It is mixed with equal chances of all candidates as far as that takes; `probabilities` decide
+    the answers.
     """
     even = candidates / candidates.sum(axis=1, keepdims=True)
     rows, best = np.arange(len(belief)), probabilities.argmax(axis=1)
@@ -284,10 +267,8 @@ def foretold_candidates(
     before is the true label: one in each row. More than one says that the model has learned which
     labels become candidates together, so that it can be sure of a wrong one.
 
-    About 1 where the assumption holds. `probabilities` (n_rows, n_classes): of held-out rows.
-    `candidates` (n_rows, n_classes): their candidate labels. `by_label`: whether each label is a
-    candidate by a chance of its own. All alike, a label that often is one passes for foretold,
-    because it is ranked last less often than others.
+    `by_label`: whether each label is a candidate by a chance of its own. All alike, a label that
+    often is one passes for foretold, because it is ranked last less often than others.
     """
     n_classes = probabilities.shape[1]
     order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -310,9 +291,8 @@ def foretold_candidates(
 def belief_if_foretold(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:
     """Return a belief that prefers no candidate where features foretell too many of them.
 
-    Of shape (n_rows, n_classes): the belief as it is up to `DOUBT_BEGINS`, equal chances of all
-    candidates from `DOUBT_ENDS` on, and a mixture in between. `belief` (n_rows, n_classes): how
-    likely each candidate is the true label. `candidates` (n_rows, n_classes): the candidate labels.
+    As it is up to `DOUBT_BEGINS`, equal chances of all candidates from `DOUBT_ENDS` on, and a
+    mixture in between.
     """
     share = min(1.0, max(0.0, (foretold - DOUBT_BEGINS) / (DOUBT_ENDS - DOUBT_BEGINS)))
     if share == 0.0:

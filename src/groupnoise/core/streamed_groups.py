@@ -69,10 +69,7 @@ class StreamedGroups(Groups):
         return self._like(self._picked(rows))
 
     def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Read the objects of the groups at `rows`, one group after the other.
-
-        Of shape (objects of these groups, n_features): scaled where :meth:`scaled_by` said how.
-        """
+        """Read the objects of the groups at `rows`, one group after the other."""
         sizes = self.offsets[rows + 1] - self.offsets[rows]
         result = np.empty((int(sizes.sum()), self.width), dtype=self._dtype)
         ends = np.cumsum(sizes)
@@ -83,7 +80,7 @@ class StreamedGroups(Groups):
     def padded(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Read the objects of the groups at `rows`, each up to the size of the largest.
 
-        Of shape (groups, size, n_features): the last object of a shorter group is repeated.
+        The last object of a shorter group is repeated.
         """
         sizes = self.offsets[rows + 1] - self.offsets[rows]
         result = np.empty((len(rows), int(sizes.max()), self.width), dtype=self._dtype)
@@ -93,10 +90,7 @@ class StreamedGroups(Groups):
         return result
 
     def some_rows(self, max_rows: int) -> NDArray[Any]:
-        """Read rows at even distances, as they lie on disk.
-
-        Of shape (n_rows, n_features): all rows where there are no more.
-        """
+        """Read rows at even distances, as they lie on disk; all where there are no more."""
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
         position = self._starts[group] + at - self.offsets[group]
@@ -141,10 +135,7 @@ class StreamedGroups(Groups):
 
 
 def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
-    """Return groups of feature rows: streamed if the rows are mapped and too many for memory.
-
-    `rows` (n_rows, n_features): finite feature rows, in memory or mapped from a file.
-    """
+    """Return groups of feature rows: streamed if the rows are mapped and too many for memory."""
     if isinstance(rows, np.memmap) and rows.ndim == 2 and 4 * rows.size > MAX_BYTES_IN_MEMORY:
         return StreamedGroups(rows, offsets)
     return Groups(rows, offsets)

@@ -55,11 +55,9 @@ class Similarity(Protocol):
         ...
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Return mixtures of features.
+        """Return mixtures of features (groups, b, dim), one for each of a, of their kind.
 
-        Of shape (groups, a, dim): one context for each of a, of the kind of the features. `weights`
-        (groups, a, b): attention of a to b. `features` (groups, b, dim): vectors, or
-        log-probabilities over targets.
+        `weights` (groups, a, b): attention of a to b.
         """
         ...
 
@@ -119,12 +117,10 @@ class NegativeKL(Similarity):
 def context_scores(
     features: Tensor, mask: Tensor, similarity: Similarity, products: Tensor | None = None
 ) -> Tensor:
-    """Return S(c, h(x)) with c the mixture of the *other* objects.
+    """Return S(c, h(x)) with c the mixture of the *other* objects, shape (groups, size).
 
-    Of shape (groups, size): means nothing at padding and for an object without company. `features`:
-    of shape (groups, size, dim). `mask` (groups, size): True where an object is real. `similarity`:
-    s of Eq. 6. `products` (groups, size, size): inner products of the features, if they are known
-    already.
+    It means nothing at padding and for an object without company. `products`: inner products of the
+    features, if they are known already.
     """
     if isinstance(similarity, Dot):
         return _dot_scores(features, mask, similarity.scale, products)
@@ -145,10 +141,10 @@ def is_self(mask: Tensor, rows: slice) -> Tensor:
 
 
 def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
-    """Score all objects, a block at a time if they are many.
+    """Score all objects, a block at a time if they are many: shape (groups, size).
 
-    Of shape (groups, size). `score`: maps a slice of positions to scores (groups, block); may hold
-    (groups, block, size) values. `mask` (groups, size): tells how many objects there are.
+    `score`: maps a slice of positions to scores (groups, block); may hold (groups, block, size)
+    values.
     """
     blocks = _blocks(mask)
     if len(blocks) == 1:
@@ -245,11 +241,10 @@ def _attended_blocks(
 
 
 def _attention(similarity: Tensor, mask: Tensor, start: int, out: Tensor) -> Tensor:
-    """Return how objects from the position `start` on attend to the others of their group.
+    """Return, in `out`, how objects from `start` on attend to the others of their group.
 
-    `similarity` (groups, size, block): the objects attended to stand in rows: torch is slow at
-    reducing a short last axis. `mask` (groups, size): True where an object is real. `start`: the
-    position of the first column. `out` (groups, size, block): is filled and returned.
+    In (groups, size, block) the objects attended to stand in rows: torch is slow at reducing a
+    short last axis.
     """
     padding = ~mask.unsqueeze(-1)
     itself = torch.diagonal(out.copy_(similarity), -start, 1, 2)
@@ -284,8 +279,6 @@ class SigmoidWeighting:
     """The paper's form: sigmoid of S(context of the other objects, object).
 
     A group of one has no context; weight 1 leaves it plain pair matching.
-
-    `similarity`: s of Eq. 6.
     """
 
     similarity: Similarity = field(default_factory=Dot)
@@ -301,12 +294,10 @@ class SigmoidWeighting:
 class ContrastiveWeighting:
     """The authors' code: softmax of an object's context score against those of negatives.
 
-    The negatives of a group are objects of other groups of the batch, each scored in the context
-    of this group. As in that code attention weights carry no gradient and an object's own
-    similarity enters the softmax as zero instead of being left out.
+    The negatives of a group are objects of other groups of the batch, each scored in the context of
+    this group. As in that code attention weights carry no gradient and an object's own similarity
+    enters the softmax as zero instead of being left out.
 
-    `similarity`: s of Eq. 6.
-    `n_negatives`: how many objects of other groups an object is held against.
     `negatives` (n_negatives, dim): features that every object is held against instead, so that the
         weights of a group do not depend on the rest of its batch. Training takes what the batch
         has.
@@ -317,10 +308,7 @@ class ContrastiveWeighting:
     negatives: Tensor | None = field(default=None, compare=False, repr=False)
 
     def against(self, negatives: Tensor) -> ContrastiveWeighting:
-        """Return this weighting with fixed negatives, for answers.
-
-        `negatives` (n_negatives, dim): features that every object is held against.
-        """
+        """Return this weighting with fixed negatives (n_negatives, dim), for answers."""
         return replace(self, negatives=negatives)
 
     def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:

@@ -103,10 +103,9 @@ def is_auto(value: Any) -> bool:
 
 
 def parse_budget(budget: Any, *, default: float | None = None) -> float | None:
-    """Return a budget of time in seconds.
+    """Return a budget of time in seconds, None where there is no limit.
 
-    Seconds, or None where there is no limit. `budget`: seconds, or a text such as "90s", "2m" or
-    "1.5h"; None sets no limit. `default`: what "auto" stands for; None, the default, is no limit.
+    `budget`: seconds, or a text such as "90s", "2m" or "1.5h". `default`: what "auto" stands for.
 
     >>> parse_budget("2m"), parse_budget(30), parse_budget("auto", default=600.0)
     (120.0, 30.0, 600.0)

@@ -239,9 +239,8 @@ class GroupCriteria(NamedTuple):
 def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> GroupCriteria:
     """Judge a classifier of rows by candidate labels: how likely its answer is one of them.
 
-    Result: log likelihood, covering rate and approximated accuracy. `model`: or anything else with
-    `predict_proba` of rows. `X` (n_rows, n_features): rows the model has not seen. `candidates`
-    (n_rows, n_classes): their candidate labels, in the order of the model's classes.
+    `X`: rows the model has not seen. `candidates`: their labels, in the order of the model's
+    classes.
     """
     chances = model.predict_proba(X)
     of_candidates = np.where(candidates, chances, 0.0).sum(axis=1)
@@ -255,9 +254,8 @@ def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> Group
 def history_criteria(model: Any, windows: Groups) -> GroupCriteria:
     """Judge a recommender by next clicks: how likely, and how far up, was the one that came.
 
-    Result: log likelihood, HIT@10 and NDCG@10 over the catalogue. `model`: or anything else whose
-    `scores` of all `n_items_` items are logits. `windows`: windows of item indices the model has
-    not seen, with their targets.
+    Log likelihood, HIT@10 and NDCG@10 over the catalogue. `model`: anything whose `scores` of all
+    `n_items_` items are logits. `windows`: of item indices, with targets the model has not seen.
     """
     if windows.targets is None:
         raise DataError("history_criteria needs windows with their next clicks as targets.")

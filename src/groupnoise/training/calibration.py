@@ -260,10 +260,10 @@ def calibrated_by(
     sounds too sure is not believed, and expects as many wrong answers among the candidates as those
     outside of them let suppose (`hidden_errors`). Where features foretell several candidates of a
     row, none is preferred (`belief_if_foretold`). With enough true labels only rows that have one
-    are kept, and nothing is assumed of the candidates. `probabilities` (n_rows, n_classes): what a
-    model said that had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
-    `truth`: the column of the true label, -1 where it is not known. `background` (n_rows,): how
-    likely a row is of no class at all, as the model said.
+    are kept, and nothing is assumed of the candidates.
+
+    `probabilities`: what a model said that had not seen the rows. `truth`: the column of the true
+    label, -1 where it is not known. `background`: how likely a row is of no class at all.
     """
     known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
     if known.sum() >= MIN_KNOWN and truth is not None:
@@ -310,8 +310,7 @@ def _answers_beside(
 def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> str | None:
     """Say why held-out candidates cannot tell how often sets hold the truth; None if they can.
 
-    Result: one sentence with a remedy. `probabilities` (n_rows, n_classes): what a model said that
-    had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
+    One sentence with a remedy. `probabilities`: what a model said that had not seen the rows.
     """
     if probabilities.shape[1] < 2:
         return None

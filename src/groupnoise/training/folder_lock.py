@@ -32,8 +32,8 @@ NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 class FolderLock:
     """Keeps all others out of a folder, in this process too, from `acquire` to `release`.
 
-    `folder`: created by `acquire` if needed; `release` then removes it if nothing was put into it.
-    `keeps_folder`: whether `release` leaves the folder in place even if it is empty.
+    `acquire` makes the folder if needed; `release` then removes it if nothing was put into it,
+    unless `keeps_folder` says to leave it.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -77,10 +77,7 @@ def move_by_adam(
 class Adam(LightOptimizer):
     """Adam in torch's fused kernel, one call for all parameters.
 
-    `params`: what is learned, or torch's parameter groups.
-    `decoupled`: whether weights shrink apart from the gradient (AdamW), or it is added to the
-        gradient.
-    `betas`: decay of the first and second moments.
+    `decoupled`: whether weights shrink apart from the gradient (AdamW), or it is added to that.
     """
 
     def __init__(
@@ -132,12 +129,9 @@ class Adam(LightOptimizer):
 class RowAdam(LightOptimizer):
     """Adam on the rows of sparse gradients, with decoupled weight decay.
 
-    A dense step costs as much as the table is large; this one costs as much as the batch. Rows
-    that were not looked up keep their moments as they are (`lazy` Adam); the weight decay they
-    missed is made up for when they are next touched, or by `apply_deferred_decay`.
-
-    `params`: tables of shape (rows, dim).
-    `weight_decay`: decoupled weight decay.
+    A dense step costs as much as the table is large; this one costs as much as the batch. Rows that
+    were not looked up keep their moments as they are (`lazy` Adam); the weight decay they missed is
+    made up for when they are next touched, or by `apply_deferred_decay`.
     """
 
     def __init__(

@@ -191,11 +191,10 @@ def saved_weights(model: nn.Module) -> dict[str, NDArray[Any]]:
 
 
 def load_weights(model: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Put back what :func:`saved_weights` returned.
+    """Put back what :func:`saved_weights` returned; arrays that are no weights are left aside.
 
-    `model`: as it was built before training; its tensors may be on the meta device, without memory.
-    `arrays`: what the model folder holds; arrays that are no weights are left aside. Raises
-    RuntimeError if a tensor is missing, is too many or has another shape.
+    Tensors of the model may be on the meta device, without memory. Raises RuntimeError if one is
+    missing, is too many or has another shape.
     """
     types = {name: tensor.dtype for name, tensor in model.state_dict().items()}
     state = {}

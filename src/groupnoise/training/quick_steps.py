@@ -67,10 +67,7 @@ class _Forward(NamedTuple):
 
 
 class LabelObjective:
-    """The objective of a model whose objects are labels and whose targets are feature rows.
-
-    `model`, `pair`, `objective`: such as :meth:`of` has found to fit.
-    """
+    """The objective of a model whose objects are labels and whose targets are feature rows."""
 
     def __init__(self, model: MatchingModel, pair: Matcher, objective: GroupObjective) -> None:
         self._objective, self._inputs = objective, model.target_inputs
@@ -281,10 +278,7 @@ def find_quick_step(
 
 
 class QuickStep:
-    """A step in two halves: the loss of a batch, and the way down.
-
-    `move`: moves parameters, given what each loss counts.
-    """
+    """A step in two halves: the loss of a batch, and the way down, which `move` goes."""
 
     def __init__(
         self, objective: TableObjective | LabelObjective, move: Callable[[Tensor], None]

@@ -127,8 +127,7 @@ def training_alone(
 ) -> AbstractContextManager[Any]:
     """Return a block in which no other training saves itself in the folder of this one.
 
-    `checkpoints`: whose folder it is; without one there is nothing to keep others out of.
-    `workers`: the first, who decides what becomes of the folder, holds it for all. Raises
+    The first worker, who decides what becomes of the folder, holds it for all. Raises
     CheckpointError on entering the block, if another training holds the folder.
     """
     if checkpoints is None or workers.rank > 0:
@@ -259,11 +258,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class TrainingSaves:
-    """The saves of one training.
-
-    `folder`: of this training alone.
-    `checkpoints`: of the whole fit; may ask for a stop.
-    """
+    """The saves of one training in a folder of its own, and the checkpoints of the whole fit."""
 
     folder: Path
     checkpoints: Checkpoints
@@ -297,10 +292,8 @@ class TrainingSaves:
 class FitSaves:
     """All trainings of one fit: those of the search, and the last.
 
-    `checkpoints`: whose folder holds them.
-    `groups`: what is learned from.
     `parameters`: of the estimator, and what else is given; a fit with others is refused.
-    `generator`: set back to where the fit that is resumed began.
+        `generator`: set back to where the fit that is resumed began.
     """
 
     def __init__(

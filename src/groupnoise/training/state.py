@@ -266,10 +266,7 @@ def _from_json(value: Any) -> Any:
 
 
 def moments_of(model: nn.Module, optimizers: Iterable[Optimizer]) -> Moments:
-    """Return what optimizers remember of the parameters of a model that they have moved.
-
-    `optimizers`: whose rows are all up to date.
-    """
+    """Return what optimizers remember of a model; their rows must be up to date."""
     return {
         f"{name}.{kind}": torch.as_tensor(state[own]).cpu().numpy().astype(np.float32)
         for name, _, _, state in _states(model, optimizers)
@@ -281,10 +278,9 @@ def moments_of(model: nn.Module, optimizers: Iterable[Optimizer]) -> Moments:
 def restore_moments(
     model: nn.Module, optimizers: Iterable[Optimizer], moments: Mapping[str, NDArray[np.float32]]
 ) -> None:
-    """Let optimizers remember what others did; rows that are new since begin at zero.
+    """Let optimizers that have made no step remember what others did; new rows begin at zero.
 
-    `model`: its parameters go by the names that the moments have. `optimizers`: that have made no
-    step. Raises ModelFileError if they are of parameters of another shape.
+    Raises ModelFileError if the moments are of parameters of another shape.
     """
     for name, parameter, optimizer, _ in _states(model, optimizers):
         if f"{name}.{STEPS}" not in moments:

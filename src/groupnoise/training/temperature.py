@@ -55,12 +55,9 @@ class CalibrationTrial(NamedTuple):
 
 
 def judge_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
-    """Return whether a calibration is worth keeping.
+    """Return whether a calibration is worth keeping, by the log loss of each group.
 
     By more than a standard error: what is level would make probabilities worse as often as better.
-
-    `of`: what is calibrated. `before`, `after`: log loss of each group as it is, and calibrated by
-    groups of other folds.
     """
     gain = before - after
     is_taken = bool(gain.mean() > standard_error(gain) and gain.mean() > 0.0)
@@ -102,8 +99,7 @@ def fit_temperature(
     """Return the temperature under which held-out groups are most likely; near 1 if they are few.
 
     `members` (n_objects, n_targets): log probabilities of each member of an ensemble at temperature
-    one. `likelihood`: the log likelihood of each group from the log probabilities of the ensemble.
-    `weights`: how much each member counts, summing to one; alike by default.
+    one. `weights`: how much each member counts, summing to one; alike by default.
     """
     from scipy.optimize import minimize_scalar
 

@@ -95,10 +95,8 @@ def process_group() -> Iterator[None]:
 def launch(arguments: Sequence[str], *, workers: int, max_restarts: int) -> None:
     """Run `groupnoise arguments` as several workers on this machine and wait for them.
 
-    `workers`: how many processes share the training; each gets its part of the cores.
-    `max_restarts`: how often all are started anew after one was lost. Raises TrainingError if a
-    worker failed, and no restart is left. Raises SystemExit if this process was told to end by a
-    signal, after the workers did.
+    Each gets its part of the cores. `max_restarts`: how often all are started anew after one was
+    lost. Raises SystemExit if this process was told to end by a signal, after the workers did.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // workers)))
     # The agent lists exit codes and advice for developers; one sentence of ours says it better.
@@ -143,13 +141,10 @@ def _sentence(rank: int, workers: int, failure: ProcessFailure) -> str:
 
 
 def launch_on_ray(arguments: Sequence[str], *, workers: int) -> None:
-    """Run `groupnoise arguments` as workers of a Ray cluster and wait for them.
+    """Run `groupnoise arguments` as workers of a Ray cluster, a core each, and wait for them.
 
-    The cluster is the one that `RAY_ADDRESS` names, or one started for the purpose on this
-    machine. Data, checkpoints and the model must lie where every machine reaches them.
-
-    `workers`: how many processes share the training; each asks for one core. Raises TrainingError
-    if a worker failed.
+    The cluster is the one that `RAY_ADDRESS` names, or one started for the purpose on this machine.
+    Data, checkpoints and the model must lie where every machine reaches them.
     """
     ray = require("ray", extra="ray")
     ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=True, configure_logging=False)
@@ -199,11 +194,10 @@ class _Worker:
 
 
 def logsumexp_over_workers(log_normalizers: Tensor, *, counts: bool = True) -> Tensor:
-    """Return the log-sum-exp over workers of each entry.
+    """Return the log-sum-exp over workers of each entry, the same on every worker.
 
-    The same on every worker. Its gradient is that of the sum of all workers' losses.
-    `log_normalizers`: this worker's log-sum-exp; the same shape on every worker. `counts`: whether
-    this worker's objects count; one that was lent a row calls without adding to it.
+    Its gradient is that of the sum of all workers' losses. `counts`: whether this worker's objects
+    count; one that was lent a row calls without adding to it.
     """
     return _LogSumExp.apply(log_normalizers, counts)  # type: ignore[no-untyped-call]
 
