@@ -95,6 +95,26 @@ def test_what_cannot_be_done_is_said(
         run("items", *words)
 
 
+@pytest.mark.parametrize(
+    ("row", "n_cells"),
+    [("i3,Saw", 2), ("i3", 1), ("i3,Saw,tools,9", 4), ("i3,Saw, small,tools", 4)],
+)
+def test_a_row_of_items_with_other_cells_than_the_first_is_named(
+    shop: Path, tmp_path: Path, row: str, n_cells: int
+) -> None:
+    table = tmp_path / "items.csv"
+    table.write_text(f"item,title,category\ni1,Tea,\n{row}\ni4,Cup,kitchen\n")
+    said = f"{table}, line 3: {n_cells} cells? where the first line has 3; "
+    for words in (
+        ("export", shop / "model", "--output", tmp_path / "out", "--items", table),
+        ("fit", shop / "log.csv", "--setting", "rs", "-o", tmp_path / "m", "--items", table),
+    ):
+        with pytest.raises(GroupNoiseError, match=said):
+            run(*words)
+    table.write_text("item,title,category,\ni1,Tea,\ni3,Saw,tools\n")  # a column of no name
+    run("export", shop / "model", "--output", tmp_path / "out", "--items", table)
+
+
 def test_an_error_about_a_registry_names_the_version_that_is_served(
     shop: Path, tmp_path: Path
 ) -> None:

@@ -69,6 +69,39 @@ def test_a_list_is_put_replaced_shared_by_its_file_and_deleted(service, folder):
         assert (again.status_code, again.json()["error"]["code"]) == (404, "no_such_list")
 
 
+def test_a_file_of_a_list_that_becomes_unreadable_is_told_of_and_the_list_stays(service, folder):
+    file = folder / "lists" / "banned.txt"
+    with service.client() as client:
+
+        def health():
+            return client.get("/healthz").json()
+
+        file.write_text("tea\n")
+        assert "tea" not in items(service, ["tea"], deny_lists=["banned"])
+        assert health() == {"status": "alive"}
+        file.write_bytes(b"cup\n\xff\xfe\n")
+        for _ in range(2):
+            assert "tea" not in items(service, ["tea"], deny_lists=["banned"])
+        assert health() == {"status": "alive", "unreadable_lists": 1}
+        told = [line for line in service.log_lines() if line["event"] == "list_unreadable"]
+        assert [(line["level"], line["list"], line["items_kept"]) for line in told] == [
+            ("error", "banned", 1)
+        ]
+        assert "banned.txt cannot be read as lines of item ids" in told[0]["error"]
+        assert 'groupnoise_unreadable_lists_total{list="banned"} 1.0' in client.get("/metrics").text
+        (folder / "lists" / "never.txt").write_bytes(b"\xff\xfe")
+        listed = {each["name"]: each for each in client.get("/v1/lists").json()["lists"]}
+        assert listed["banned"]["n_items"] == 1
+        assert listed["never"]["n_items"] == 0
+        assert all("cannot be read" in listed[name]["error"] for name in ("banned", "never"))
+        file.write_text("cup\n")
+        (folder / "lists" / "never.txt").unlink()
+        assert "cup" not in items(service, ["tea"], deny_lists=["banned"])
+        client.get("/v1/lists")
+        file.unlink()
+        assert "never" not in str(client.get("/v1/lists").json())
+
+
 @pytest.mark.parametrize(
     ("options", "status", "code", "sentence"),
     [

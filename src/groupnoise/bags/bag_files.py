@@ -31,6 +31,7 @@ MAPPED = (*HDF5, *ZARR, *TENSORS, ".npy")
 """Files whose shape is known before their content is read."""
 FEATURES = ("features", "feats", "feature", "embeddings", "embedding", "x", "data")
 COORDINATES = ("coords", "coordinates", "coord", "positions", "xy")
+COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
 COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
 """Pairs of columns that are coordinates in a table."""
 
@@ -48,6 +49,16 @@ class BagContent:
     coordinates: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
     coordinate_names: tuple[str, ...] | None = None
+
+    @property
+    def names_of_places(self) -> tuple[str, ...] | None:
+        """What coordinates are called, by the file or as usual; None where there are none."""
+        if self.coordinates is None:
+            return None
+        n = self.coordinates.shape[1]
+        usual = COORDINATE_NAMES.get(n, tuple(f"coordinate_{k}" for k in range(n)))
+        given = self.coordinate_names
+        return given if given is not None and len(given) == n else usual
 
 
 @dataclass(frozen=True)

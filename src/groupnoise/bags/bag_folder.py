@@ -21,15 +21,17 @@ from groupnoise.bags.bag_files import (
     BagFile,
     open_zarr,
 )
+from groupnoise.bags.bag_names import names_by_files
+from groupnoise.bags.bag_splits import is_split_table, sides_of_bags, split_beside
 from groupnoise.bags.label_table import (
     FEATURE_FOLDERS,
     LABEL_FILES,
     BagLabels,
+    are_notes,
     are_tables_of_bags,
     labels_by_folders,
     labels_in,
     labels_of_files,
-    names_by_files,
     names_no_bag,
     read_label_table,
 )
@@ -45,7 +47,6 @@ from groupnoise.io.sources import Report
 
 FEATURES_OF_JOB = ("features_*", "*/features_*")
 """Folders of features, of one encoder each, below the folder of a job of TRIDENT."""
-COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
 
 
 def holds_bag_files(source: Any, labels: Any = None, labels_needed: bool = True) -> bool:
@@ -108,6 +109,13 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
                 )
         else:
             found = read_label_table(labels, ids, str(path), asked)
+        file = asked.split_file
+        if file is None and found.split is None and path.is_dir():
+            file = split_beside(path, report)
+        if file is not None:
+            sides = sides_of_bags(file, ids, found.patients, str(path), asked)
+            bags = [bag for bag, side in zip(bags, sides, strict=True) if side]
+            found = found.divided(sides, None if asked.split_file is None else str(file))
     content, offsets = _read_all(bags, asked)
     truth = None
     if found is not None and labels is None and (path / "inst_labels").is_dir():
@@ -197,6 +205,7 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
     if len(of_job) == 1:
         folders += of_job
     tables = {(path / name).resolve() for name in LABEL_FILES}
+    tables |= {file.resolve() for file in path.glob("*") if is_split_table(file)}
     if isinstance(labels, (str, Path)):
         tables.add(Path(labels).resolve())
     stray: list[Path] = []
@@ -209,6 +218,9 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             ) from None
         files = [file for file in entries if _is_bag(file) and file.resolve() not in tables]
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
+        may_be_beside = folder == path and files and not arrays and labels is None
+        if may_be_beside and (nested := _bags_in_folders(path)) and are_notes(files[0], nested):
+            return nested, path  # a table beside folders that are called by labels is about them
         if arrays or (files and labels is None):
             return arrays or files, folder  # a table among arrays is about them
         stray = stray or files  # or above them
@@ -217,12 +229,18 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             f"{path} holds features of several encoders or sizes; give one of these folders: "
             f"{', '.join(map(str, of_job))}."
         )
+    nested = _bags_in_folders(path)
+    if stray and not any(file.suffix.lower() in ARRAYS for file in nested):
+        return stray, stray[0].parent
+    return nested, path
+
+
+def _bags_in_folders(path: Path) -> list[Path]:
+    """Return the bags in folders below: arrays, or tables in folders that are called by labels."""
     below = sorted(_bags_below(path))
     arrays = [file for file in below if file.suffix.lower() in ARRAYS]
-    if stray and not arrays:
-        return stray, stray[0].parent
-    # Tables further below may be the parts of one.
-    return arrays or (below if are_tables_of_bags(below, path) else []), path
+    # Tables may be the parts of one.
+    return arrays or (below if are_tables_of_bags(below, path) else [])
 
 
 def _bags_below(path: Path) -> Iterator[Path]:
@@ -284,8 +302,7 @@ def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, I
     coordinates = None
     if first.coordinates is not None:
         coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
-    places_named = _names_of_coordinates(first)
-    return BagContent(matrix, coordinates, first.feature_names, places_named), offsets
+    return BagContent(matrix, coordinates, first.feature_names, first.names_of_places), offsets
 
 
 def _instance_labels(
@@ -321,15 +338,6 @@ def _as_number(word: str) -> str:
         return f"{float({'True': '1', 'False': '0'}.get(word, word)):g}"
     except ValueError:
         return word
-
-
-def _names_of_coordinates(content: BagContent) -> tuple[str, ...] | None:
-    if content.coordinates is None:
-        return None
-    n = content.coordinates.shape[1]
-    usual = COORDINATE_NAMES.get(n, tuple(f"coordinate_{k}" for k in range(n)))
-    given = content.coordinate_names
-    return given if given is not None and len(given) == n else usual
 
 
 def _check_like_first(

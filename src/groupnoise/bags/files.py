@@ -95,7 +95,8 @@ def read_bags(
         The column, of `labels` where there is one, that says whom a bag comes from: no hold-out
         parts their bags, and it is no feature.
     split : str, optional
-        The column of `labels` that says train, validation or test.
+        The column of `labels` that says train, validation or test, or a table of its own with a
+        column of bag names per side, as `splits_0.csv` of CLAM; bags it does not name are left out.
     name : str, optional
         What to call the set; by default the file's name.
     report : callable, optional

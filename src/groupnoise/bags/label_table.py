@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePath, PurePosixPath
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_files import ARRAYS, TABLES
+from groupnoise.bags.bag_names import bag_of, by_spelling, nor_others
+from groupnoise.bags.bag_splits import (
+    SIDE_OF,
+    check_apart,
+    columns_of_head,
+    filled_cells,
+    how_many,
+    is_split_table,
+    sides_of_column,
+    text_cells,
+)
 from groupnoise.bags.label_words import KnownLabels, say_of_labels
 from groupnoise.bags.request import BagRequest
 from groupnoise.core.arrays import BoolArray, IntArray
@@ -33,16 +42,7 @@ LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
 MIN_PER_LABEL = 3
 """Bags of each label, on average, in a column that is taken for the label by its cells."""
 LABEL_SUFFIXES = (*TABLES, ".xlsx")
-SPLITS = {
-    "train": ("train", "training", "tr"),
-    "validation": ("validation", "valid", "val", "dev"),
-    "test": ("test", "testing", "te", "holdout", "held-out"),
-}
-"""What a split column may say, in any case."""
-SIDE_OF = {word: side for side, words in SPLITS.items() for word in words}
 MAX_TOLD = 6
-MAX_HEAD = 1 << 20
-"""Bytes of a table in which its names of columns are looked for."""
 MIN_PATIENTS = 5
 """Folders of which one may be held out, in folders that are called by labels."""
 MIN_CASES = 10
@@ -59,6 +59,17 @@ class BagLabels:
     split: NDArray[Any] | None
     columns: dict[str, Any]
 
+    def divided(self, sides: NDArray[Any], told_by: str | None) -> BagLabels:
+        """Return what is said of the bags that have a side; `told_by`: the file, if one is kept."""
+        kept = np.flatnonzero(sides != "")
+        return replace(
+            self,
+            labels=self.labels[kept],
+            patients=None if self.patients is None else self.patients[kept],
+            split=sides[kept],
+            columns=self.columns | ({} if told_by is None else {"split": told_by}),
+        )
+
 
 def labels_in(folder: Path) -> Path | None:
     """Return the table of labels in a folder: known by its name, or alone among or above arrays."""
@@ -69,6 +80,7 @@ def labels_in(folder: Path) -> Path | None:
     named = {file.name.lower(): file for file in files if file.is_file()}
     found = next((named[name] for name in LABEL_FILES if name in named), None)
     tables = [file for file in named.values() if file.suffix.lower() in LABEL_SUFFIXES]
+    tables = [file for file in tables if not is_split_table(file)]
     is_alone = len(tables) == 1 and any(
         file.suffix.lower() in ARRAYS or file.name in FEATURE_FOLDERS for file in files
     )
@@ -96,7 +108,9 @@ def read_label_table(
     told: dict[str, Any] = {"origin": origin, "report": report, "taken": taken}
     patient = pick_column("patient", asked.patient, columns, **told)
     taken |= {patient} if patient is not None else set()
-    split = pick_column("split", asked.split, columns, **told)
+    # A file is no column of this table: it says the split alone.
+    column = None if asked.split_file is not None else asked.split
+    split = pick_column("split", column, columns, **told)
     taken |= {split} if split is not None else set()
     label = asked.label or _only_words(table, taken, report)
     if label is None:
@@ -112,16 +126,15 @@ def read_label_table(
         several=asked.known.has_sets,
     )
     say_of_labels(class_names, memberships, rows.locate, report)
-    patients = None if patient is None else _filled(rows, patient)
-    sides = None if split is None else _sides(rows, split)
+    patients = None if patient is None else filled_cells(rows, patient)
+    sides = None if split is None else sides_of_column(rows, split)
     if patients is not None:
-        _check_apart(rows, patients, sides)
+        if sides is not None:
+            check_apart(patients, sides, rows.locate)
         n_patients = len(np.unique(patients))
         report(f"bags of each of the {n_patients} patients stay together in every hold-out")
     if sides is not None:
-        counts = Counter(sides.tolist())
-        shown = ", ".join(f"{counts[name]} {name}" for name in SPLITS if counts[name])
-        report(f"bags are held out as column {split!r} says ({shown})")
+        report(f"bags are held out as column {split!r} says ({how_many(sides)})")
     parts = {"group": group, "label": label_columns, "patient": patient, "split": split}
     return BagLabels(memberships, class_names, patients, sides, parts)
 
@@ -154,20 +167,6 @@ def patients_of_rows(
     if odd.height or (given is None and (may_be_kinds or not has_several)):
         return None, None
     return (cells if has_several else None), column
-
-
-def names_by_files(files: Sequence[Path], folder: Path) -> dict[str, Path]:
-    """Return files by the name of their bag: their own, with their folders where two are alike."""
-    stems = [file.stem for file in files]
-    are_twice = len(set(stems)) < len(stems) and any(file.parent != folder for file in files)
-    named: dict[str, Path] = {}
-    for file in files:
-        # Slides of several patients may be called alike.
-        bag_id = file.relative_to(folder).with_suffix("").as_posix() if are_twice else file.stem
-        if bag_id in named:
-            raise DataError(f"bag {bag_id!r} has two files, {named[bag_id]} and {file}; keep one.")
-        named[bag_id] = file
-    return named
 
 
 def labels_by_folders(
@@ -223,21 +222,25 @@ def _are_numbered(names: Sequence[str]) -> bool:
 
 def are_tables_of_bags(files: Sequence[Path], path: Path) -> bool:
     """Tell whether tables in folders called like labels hold a bag each: no column says more."""
+    is_partition = any("=" in part for file in files for part in file.relative_to(path).parts)
+    return not is_partition and _lie_by_labels(files, path) and names_no_bag(files[0])
+
+
+def are_notes(table: Path, bags: Sequence[Path]) -> bool:
+    """Tell whether a table beside folders that are called by the labels of bags is no data."""
+    columns = columns_of_head(table)
+    is_data = any(usual_column(part, columns) for part in ("user", "item", "label"))
+    return not is_data and _lie_by_labels(bags, table.parent)
+
+
+def _lie_by_labels(files: Sequence[Path], path: Path) -> bool:
     places = [file.relative_to(path) for file in files]
-    is_partition = any("=" in part for place in places for part in place.parts)
-    if is_partition or labels_by_folders(places, str(path), say_nothing, KnownLabels()) is None:
-        return False
-    return names_no_bag(files[0])
+    return labels_by_folders(places, str(path), say_nothing, KnownLabels()) is not None
 
 
 def names_no_bag(table: Path) -> bool:
     """Tell whether the columns of a table, read from its head alone, say of no bag or click."""
-    if table.suffix.lower() == ".parquet":
-        columns = list(pl.read_parquet_schema(table))
-    else:
-        with table.open("rb") as stream:
-            head = stream.readline(MAX_HEAD).decode("utf-8", "replace")
-        columns = [name.strip(" \"'\r\n\ufeff") for name in re.split(r"[,;\t]", head)]
+    columns = columns_of_head(table)
     return not any(usual_column(part, columns) for part in ("group", "user", "item", "label"))
 
 
@@ -268,7 +271,7 @@ def _only_words(table: Table, taken: Collection[str], report: Report) -> str | N
     free = [name for name in table.frame.columns if name not in taken]
     if usual_column("label", free) is not None:
         return None
-    distinct = {name: len(set(_text(table, name)) - {""}) for name in free}
+    distinct = {name: len(set(text_cells(table, name)) - {""}) for name in free}
     found = [name for name in free if 1 < distinct[name] <= len(table) / MIN_PER_LABEL]
     if len(found) != 1:
         return None
@@ -278,9 +281,9 @@ def _only_words(table: Table, taken: Collection[str], report: Report) -> str | N
 
 def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Report) -> str:
     """Return the column that names most of the bags."""
-    known = _by_spelling(bag_ids)
+    known = by_spelling(bag_ids)
     found = {
-        name: sum(_bag_of(cell, known) is not None for cell in _text(table, name))
+        name: sum(bag_of(cell, known) is not None for cell in text_cells(table, name))
         for name in table.frame.columns
         if not table.frame.schema[name].is_nested()
     }
@@ -298,10 +301,10 @@ def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Re
 
 def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str) -> IntArray:
     """Return the row of each bag; each needs one row, and each row a file."""
-    known, row_of = _by_spelling(bag_ids), dict[str, int]()
+    known, row_of = by_spelling(bag_ids), dict[str, int]()
     strangers = []
-    for row, cell in enumerate(_text(table, group)):
-        bag = _bag_of(cell, known)
+    for row, cell in enumerate(text_cells(table, group)):
+        bag = bag_of(cell, known)
         if bag is None:
             strangers.append((row, cell))
         elif bag in row_of:
@@ -314,87 +317,15 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
     if strangers:
         row, cell = strangers[0]
         raise MissingColumnError(
-            f"{table.locate(row)}: bag {cell!r} has no file in {folder}{_more(len(strangers))}; "
-            "add the file or leave out the row.",
+            f"{table.locate(row)}: bag {cell!r} has no file in {folder}"
+            f"{nor_others(len(strangers))}; add the file or leave out the row.",
             "labels",
         )
     without = [bag for bag in bag_ids if bag not in row_of]
     if without:
         raise MissingColumnError(
-            f"bag {without[0]!r} of {folder} has no row in {table.origin}{_more(len(without))}; "
-            "add its label or move its file elsewhere.",
+            f"bag {without[0]!r} of {folder} has no row in {table.origin}"
+            f"{nor_others(len(without))}; add its label or move its file elsewhere.",
             "labels",
         )
     return np.array([row_of[bag] for bag in bag_ids], dtype=np.int64)
-
-
-def _more(n_found: int) -> str:
-    return "" if n_found == 1 else f" (nor have {counted(n_found - 1, 'others')})"
-
-
-def _by_spelling(bag_ids: Sequence[str]) -> dict[str, str]:
-    """Return bags by their names, and by what these become where files and tables are written.
-
-    Letters with marks are one character or two, case is lost, and so are zeros before numbers;
-    names that two bags would share are left out.
-    """
-    spellings = [(_spelt(bag), bag) for bag in bag_ids]
-    n_bags = Counter(spelt for spelt, _ in spellings)
-    alone = {spelt: bag for spelt, bag in spellings if n_bags[spelt] == 1}
-    return {**alone, **{bag: bag for bag in bag_ids}}
-
-
-def _spelt(name: str) -> str:
-    spelt = unicodedata.normalize("NFC", name).casefold()
-    return str(int(spelt)) if spelt.isascii() and spelt.isdecimal() else spelt
-
-
-def _bag_of(cell: str, known: Mapping[str, str]) -> str | None:
-    """Return the bag that a cell names, with or without a folder and a suffix."""
-    path = PurePosixPath(cell.replace("\\", "/"))
-    names = [cell, path.with_suffix("").as_posix() if path.name else "", path.name, path.stem]
-    spelt = [*names, *map(_spelt, names)]
-    return next((known[name] for name in spelt if name in known), None)
-
-
-def _text(table: Table, column: str) -> list[str]:
-    cells = table.frame[column].to_list()
-    return ["" if cell is None else str(cell).strip() for cell in cells]
-
-
-def _filled(table: Table, column: str) -> NDArray[Any]:
-    cells = _text(table, column)
-    empty = next((row for row, cell in enumerate(cells) if not cell), None)
-    if empty is not None:
-        raise DataError(f"{table.locate(empty)}: column {column!r} is empty; fill in the cell.")
-    return np.array(cells)
-
-
-def _sides(table: Table, column: str) -> NDArray[Any]:
-    """Return "train", "validation" or "test" of each bag."""
-    cells = _filled(table, column)
-    for row, cell in enumerate(cells.tolist()):
-        if cell.lower() not in SIDE_OF:
-            raise DataError(
-                f"{table.locate(row)}: column {column!r} says {cell!r}; train, validation or test "
-                "is needed."
-            )
-    sides = np.array([SIDE_OF[cell.lower()] for cell in cells.tolist()])
-    if not (sides == "train").any():
-        raise DataError(f"{table.origin}: column {column!r} leaves no bag to train on.")
-    return sides
-
-
-def _check_apart(table: Table, patients: NDArray[Any], sides: NDArray[Any] | None) -> None:
-    """Refuse a split that has a patient on both sides."""
-    if sides is None:
-        return
-    first: dict[str, tuple[str, int]] = {}
-    for row, (patient, side) in enumerate(zip(patients.tolist(), sides.tolist(), strict=True)):
-        seen = first.setdefault(patient, (side, row))
-        if seen[0] != side:
-            raise DataError(
-                f"{table.locate(row)}: patient {patient!r} is on both sides of the split, here in "
-                f"{side} and in {seen[0]} before ({table.locate(seen[1])}); move all bags of a "
-                "patient to one side."
-            )

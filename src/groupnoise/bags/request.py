@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from groupnoise.bags.label_words import KnownLabels
@@ -31,3 +32,9 @@ class BagRequest:
     known: KnownLabels
     fill: Fill | None
     form: Mapping[str, Any]
+
+    @property
+    def split_file(self) -> Path | None:
+        """The table of a split, where `split` names one and no column."""
+        is_file = self.split is not None and Path(self.split).is_file()
+        return Path(self.split) if is_file and self.split is not None else None

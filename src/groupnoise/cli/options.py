@@ -128,7 +128,7 @@ COLUMNS = {
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
     "labels": _option(Word, "mil: table of bag labels, where DATA has one file per bag."),
     "patient": _option(Word, "mil: column of whom bags come from, who stay together."),
-    "split": _option(Word, "mil: column of the label table that says train or test."),
+    "split": _option(Word, "mil: column of the label table, or a table, that says train or test."),
     "truth": _option(Word, "mil, pll: column of the right labels."),
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
     "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),

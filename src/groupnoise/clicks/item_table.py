@@ -179,7 +179,12 @@ def _read_table(source: Any, guesses: Guesses, options: dict[str, Any]) -> Table
     if options.get("format") is None and _is_delimited(source, options.get("encoding")):
         options = {**options, "format": "csv"}
     table = read_input(source, report=guesses, read_text=read_history_text, **options)
-    return table.as_table() if isinstance(table, NamedArrays) else table
+    if isinstance(table, NamedArrays):
+        return table.as_table()
+    # What a row lacks would be another title or feature, and no other cell tells it.
+    if table.short_row is not None and (said := table.short_row()) is not None:
+        raise DataError(said)
+    return table
 
 
 def _is_delimited(source: Any, encoding: str | None) -> bool:

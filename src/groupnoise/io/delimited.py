@@ -237,8 +237,7 @@ def open_delimited(
     if separator is None:
         separator = max(SEPARATORS, key=text.lstrip("\r\n").split("\n", 1)[0].count)
     if separator == BLANKS:
-        text = "\n".join("\t".join(line.split()) for line in text.split("\n"))
-        separator = "\t"
+        text, separator = "\n".join("\t".join(line.split()) for line in text.split("\n")), "\t"
     draft = DelimitedText(path, text, separator, has_header=False, first_line=first_line)
     if '"' in text and not _has_quoted_cells(draft):
         draft = replace(draft, is_quoted=False)
@@ -287,15 +286,6 @@ def parse_delimited(document: DelimitedText) -> pl.DataFrame:
     if not document.has_header:  # polars has counted from 0 and from 1
         frame.columns = [f"column_{number + 1}" for number in range(frame.width)]
     return frame
-
-
-def drop_unnamed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
-    """Leave out columns without name and content, as spreadsheets save them after the last."""
-    unnamed = [name for name in frame.columns if not name or name.startswith("_duplicated_")]
-    filled = [name for name in unnamed if frame[name].null_count() < frame.height]
-    if len(filled) > 1:
-        raise DataError(f"{path}, line 1: {len(filled)} columns have no name; give each its own.")
-    return frame.drop([name for name in unnamed if name not in filled])
 
 
 def _is_number(cell: str) -> bool:

@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ import polars as pl
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
-from groupnoise.core.words import in_a_line
+from groupnoise.core.words import counted, in_a_line
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.column_names import KNOWN_NAMES
 from groupnoise.io.delimited import (
+    DelimitedText,
     decode,
-    drop_unnamed,
     guess_separator,
     open_delimited,
     parse_delimited,
@@ -98,6 +99,8 @@ class Table:
     `locate`: given a row number, says file and line (or row) for an error message.
     `separator`: what stands between cells of delimited text; None for anything else.
     `has_mark`: whether that text begins with a mark of its encoding, as spreadsheets write it.
+    `short_row`: of delimited text, says which row has fewer cells than the first line, if one has;
+        reading took those that it lacks as empty.
     """
 
     frame: pl.DataFrame
@@ -106,6 +109,7 @@ class Table:
     locate: Callable[[int], str] = field(repr=False)
     separator: str | None = None
     has_mark: bool = False
+    short_row: Callable[[], str | None] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return self.frame.height
@@ -181,7 +185,7 @@ def read_table(
         for path in files.paths
     ]
     if files.format in (*DELIMITED, "xlsx"):
-        tables = [replace(each, frame=drop_unnamed(each.frame, each.origin)) for each in tables]
+        tables = [replace(each, frame=_drop_unnamed(each.frame, each.origin)) for each in tables]
     return _checked(join_tables(tables, files.name))
 
 
@@ -276,7 +280,21 @@ def _read_delimited(
         locate,
         separator=None if is_sheet else document.separator,
         has_mark=content.startswith(codecs.BOM_UTF8),
+        short_row=partial(_short_row, document, frame),
     )
+
+
+def _short_row(document: DelimitedText, frame: pl.DataFrame) -> str | None:
+    named = [at for at, name in enumerate(frame.columns, 1) if not _is_unnamed(name)]
+    if not named or not frame[:, named[-1] - 1].null_count():  # those of short rows are empty
+        return None
+    for line, cells in document.records():
+        if len(cells) < named[-1] and any(map(str.strip, cells)):
+            return (
+                f"{document.path}, line {line}: {counted(len(cells), 'cells')} where the first "
+                f"line has {named[-1]}; write the others, empty ones too, or leave out the row."
+            )
+    return None
 
 
 def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
@@ -347,7 +365,25 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
         file = bisect_right(ends, row)
         return tables[file].locate(row - (ends[file] - len(tables[file])))
 
-    return replace(first, frame=frame, name=name, locate=locate)
+    def short_row() -> str | None:
+        said = (table.short_row() for table in tables if table.short_row is not None)
+        return next(filter(None, said), None)
+
+    return replace(first, frame=frame, name=name, locate=locate, short_row=short_row)
+
+
+def _drop_unnamed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
+    """Leave out columns without name and content, as spreadsheets save them after the last."""
+    unnamed = [name for name in frame.columns if _is_unnamed(name)]
+    filled = [name for name in unnamed if frame[name].null_count() < frame.height]
+    if len(filled) > 1:
+        raise DataError(f"{path}, line 1: {len(filled)} columns have no name; give each its own.")
+    return frame.drop([name for name in unnamed if name not in filled])
+
+
+def _is_unnamed(column: str) -> bool:
+    """Tell whether a column has no name in the first line; the quick reader made one up."""
+    return not column or column.startswith("_duplicated_")
 
 
 def _checked(table: Table) -> Table:

@@ -3,197 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import random
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar, cast
-from urllib.parse import quote
+from typing import Any, TypeVar, cast
 
-from groupnoise.core.checks import as_histories, check_count, check_positive, require
 from groupnoise.core.words import inherit_docstring
-from groupnoise.exceptions import DataError, ParameterError, ServiceError
+from groupnoise.recall.client_requests import ClientAnswer, Flow, ServiceRequests
 from groupnoise.recall.items import ItemId
 
-RETRIED = frozenset({408, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed: what is asked here changes nothing, and
-feedback that is sent twice counts once."""
-MAX_WAIT = 30.0
-"""Seconds between two attempts, whatever the service asks for."""
-
 _T = TypeVar("_T")
-_Flow = Generator[tuple[str, str, Any] | float, Any, _T]
-"""Yields requests (method, path, body) and gets answers or errors; yields seconds to wait."""
-
-
-class ClientAnswer(list[dict[str, Any]]):
-    """The answer to each history, and what feedback on it must name.
-
-    Parameters
-    ----------
-    results : iterable of dict
-        The answer to each history.
-    version : str, default=""
-        The version of the model that gave it.
-    request_id : str, default=""
-        What the service calls the request.
-    """
-
-    def __init__(
-        self, results: Iterable[dict[str, Any]] = (), *, version: str = "", request_id: str = ""
-    ) -> None:
-        super().__init__(results)
-        self.version = version
-        self.request_id = request_id
-
-
-class _Requests:
-    """What both clients ask, and what they make of the answers.
-
-    Parameters
-    ----------
-    address : str
-        Such as "http://127.0.0.1:8000".
-    token : str, optional
-        Of a service that asks for one.
-    timeout : float, default=10.0
-        Seconds for connecting, and for each read and write, of an attempt.
-    retries : int, default=3
-        Further attempts where the service cannot be reached, is busy or fails.
-    backoff : float, default=0.1
-        Seconds before the second attempt at most; twice as many before each that follows.
-    """
-
-    _kind: ClassVar[str]
-
-    def __init__(
-        self,
-        address: str,
-        *,
-        token: str | None = None,
-        timeout: float = 10.0,
-        retries: int = 3,
-        backoff: float = 0.1,
-    ) -> None:
-        check_count("retries", retries, least=0)
-        check_positive("backoff", backoff, allow_zero=True)
-        check_positive("timeout", timeout)
-        if not str(address).startswith(("http://", "https://")):
-            raise ParameterError(f"an address begins with http:// or https://; got {address!r}.")
-        if token is not None and not token.isascii():
-            raise ParameterError("token must be ASCII; a header carries no other.")
-        self._retries = retries
-        self._backoff = backoff
-        self._httpx = require("httpx", extra="client")
-        self._http = getattr(self._httpx, self._kind)(
-            base_url=address,
-            headers={
-                "Content-Type": "application/json",
-                **({} if token is None else {"Authorization": f"Bearer {token}"}),
-            },
-            timeout=timeout,
-            trust_env=False,
-        )
-
-    def _flow(self, method: str, path: str, body: Any = None) -> _Flow[Any]:
-        content = None if body is None else _as_json(body)
-        for attempt in range(self._retries + 1):
-            answer = yield method, path, content
-            is_last = attempt == self._retries
-            asked = None
-            if isinstance(answer, Exception):
-                said = f"did not answer ({type(answer).__name__}: {answer})"
-            elif answer.status_code < 400:
-                return answer
-            else:
-                said = f"answered {answer.status_code}: {_message(answer)}"
-                is_last = is_last or answer.status_code not in RETRIED
-                asked = answer.headers.get("Retry-After")
-            if is_last:
-                times = "once" if attempt == 0 else f"{attempt + 1} times"
-                status = getattr(answer, "status_code", None)
-                raise ServiceError(f"the service was asked {times} and {said}.", status=status)
-            yield self._wait(attempt, asked)
-
-    def _wait(self, attempt: int, asked: str | None) -> float:
-        # Half of it by chance, or clients that failed together would come back together.
-        wait = self._backoff * 2.0**attempt * (0.5 + random.random() / 2)
-        if asked is not None and asked.isdecimal():
-            wait = max(wait, float(asked))
-        return min(wait, MAX_WAIT)
-
-    def _recall(
-        self, histories: Sequence[Sequence[ItemId]], options: dict[str, Any]
-    ) -> _Flow[ClientAnswer]:
-        body = {"histories": [list(row) for row in as_histories(histories)], **options}
-        answer = yield from self._flow("POST", "/v1/recall", body)
-        told = answer.json()
-        return ClientAnswer(
-            told["results"],
-            version=told.get("version", ""),
-            request_id=answer.headers.get("X-Request-ID", ""),
-        )
-
-    def _feedback(
-        self,
-        answer: ClientAnswer,
-        user: ItemId,
-        shown: Sequence[ItemId],
-        clicked: Sequence[ItemId],
-        propensity: Sequence[float] | None,
-    ) -> _Flow[int]:
-        if not isinstance(answer, ClientAnswer):
-            raise ParameterError(
-                "feedback is about a whole answer, as `recall` returned it; got a "
-                f"{type(answer).__name__}."
-            )
-        body: dict[str, Any] = {
-            "request_id": answer.request_id,
-            "version": answer.version,
-            "user": user,
-        }
-        for name, ids in (("shown", shown), ("clicked", clicked)):
-            if isinstance(ids, str):  # whose letters would be taken for ids
-                raise DataError(f"{name} must be a sequence of item ids; got {ids!r}.")
-            body[name] = list(ids)
-        if propensity is not None:
-            body["propensity"] = list(propensity)
-        return int((yield from self._flow("POST", "/v1/feedback", body)).json()["rows"])
-
-    def _similar(self, item: ItemId, top: int) -> _Flow[list[dict[str, Any]]]:
-        path = f"/v1/similar/{quote(str(item), safe='')}?top={top}"
-        return list((yield from self._flow("GET", path)).json()["items"])
-
-    def _model(self) -> _Flow[dict[str, Any]]:
-        return dict((yield from self._flow("GET", "/v1/model")).json())
-
-
-def _as_json(body: Any) -> bytes:
-    """Return what is asked as JSON; numbers of numpy are what they are in Python."""
-    try:
-        return json.dumps(body, default=_plain, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"what is asked cannot be written as JSON ({error}); ids are whole numbers or text."
-        ) from None
-
-
-def _plain(value: Any) -> Any:
-    if not hasattr(value, "tolist"):
-        raise TypeError(f"{value!r} of type {type(value).__name__}")
-    return value.tolist()
-
-
-def _message(answer: Any) -> str:
-    try:
-        return str(answer.json()["error"]["message"]).rstrip(".")
-    except (ValueError, KeyError, TypeError):
-        return str(answer.text)[:200] or "nothing"
 
 
 @inherit_docstring
-class Client(_Requests):
+class Client(ServiceRequests):
     """Asks a recall service and waits for its answers; connections are kept, threads may share it.
 
     Examples
@@ -284,6 +107,44 @@ class Client(_Requests):
         """
         return self._run(self._model())
 
+    def lists(self) -> list[dict[str, Any]]:
+        """Return the named lists of the service.
+
+        Returns
+        -------
+        list of dict
+            Each with `name`, `n_items`, `n_known` (items that the model knows), and `error` where
+            its file can no longer be read.
+        """
+        return self._run(self._lists())
+
+    def put_list(self, name: str, ids: Sequence[ItemId]) -> dict[str, Any]:
+        """Replace a named list as a whole, or add it; requests name it in `allow_lists`.
+
+        Parameters
+        ----------
+        name : str
+            Letters, digits, - and _.
+        ids : sequence of item ids
+            All that is on it.
+
+        Returns
+        -------
+        dict
+            `name`, `n_items` and `n_known`.
+        """
+        return self._run(self._put_list(name, ids))
+
+    def delete_list(self, name: str) -> None:
+        """Forget a named list.
+
+        Parameters
+        ----------
+        name : str
+            Of a list that is there.
+        """
+        self._run(self._delete_list(name))
+
     def close(self) -> None:
         """Close all connections."""
         self._http.close()
@@ -294,7 +155,7 @@ class Client(_Requests):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, flow: _Flow[_T]) -> _T:
+    def _run(self, flow: Flow[_T]) -> _T:
         try:
             step = next(flow)
             while True:
@@ -313,7 +174,7 @@ class Client(_Requests):
 
 
 @partial(inherit_docstring, like=Client)
-class AsyncClient(_Requests):
+class AsyncClient(ServiceRequests):
     """Asks a recall service without waiting; otherwise as :class:`Client`."""
 
     _kind = "AsyncClient"
@@ -342,6 +203,18 @@ class AsyncClient(_Requests):
         """Return what the service says of its model."""
         return await self._run(self._model())
 
+    async def lists(self) -> list[dict[str, Any]]:
+        """Return the named lists of the service."""
+        return await self._run(self._lists())
+
+    async def put_list(self, name: str, ids: Sequence[ItemId]) -> dict[str, Any]:
+        """Replace a named list as a whole, or add it; requests name it in `allow_lists`."""
+        return await self._run(self._put_list(name, ids))
+
+    async def delete_list(self, name: str) -> None:
+        """Forget a named list."""
+        await self._run(self._delete_list(name))
+
     async def close(self) -> None:
         """Close all connections."""
         await self._http.aclose()
@@ -352,7 +225,7 @@ class AsyncClient(_Requests):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _run(self, flow: _Flow[_T]) -> _T:
+    async def _run(self, flow: Flow[_T]) -> _T:
         try:
             step = next(flow)
             while True:

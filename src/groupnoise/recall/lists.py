@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,11 +88,19 @@ class NamedLists:
     cannot be read the list before it stays.
 
     `folder`: holds `NAME.txt` for every list; without it lists last as long as the process.
+    `on_unreadable`: told the name of a list, why its file cannot be read and the list that stays,
+        None where there was none; once until the file changes.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        on_unreadable: Callable[[str, str, ItemList | None], None] | None = None,
+    ) -> None:
         self._folder = folder
+        self._on_unreadable = on_unreadable
         self._lists: dict[str, tuple[Any, ItemList]] = {}
+        self._unreadable: dict[str, tuple[Any, str]] = {}
         if folder is not None and not folder.is_dir():
             raise DataError(f"{folder} is no folder; make it, or leave --lists out.")
 
@@ -112,16 +120,33 @@ class NamedLists:
         try:
             stat = path.stat()
         except OSError:
-            self._lists.pop(name, None)
+            self._forget(name)
             return None
-        seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if known is None or known[0] != seen:
+        seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_mode)
+        was_refused = self._unreadable.get(name, ((), ""))[0] == seen
+        if known is None or (known[0] != seen and not was_refused):
             try:
                 known = self._lists[name] = (seen, read_item_list(path))
-            except DataError:
-                if known is None:
+                self._unreadable.pop(name, None)
+            except DataError as error:
+                before = None if known is None else known[1]
+                self._unreadable[name] = (seen, str(error))
+                if self._on_unreadable is not None and not was_refused:
+                    self._on_unreadable(name, str(error), before)
+                if before is None:
                     raise
+                return before
+        if known[0] == seen:  # as it was before it was spoilt
+            self._unreadable.pop(name, None)
         return known[1]
+
+    def unreadable(self) -> dict[str, str]:
+        """Return why the files of lists cannot be read, by the names that were asked for."""
+        return {name: why for name, (_, why) in self._unreadable.items()}
+
+    def _forget(self, name: str) -> None:
+        self._lists.pop(name, None)
+        self._unreadable.pop(name, None)
 
     def put(self, replacement: ItemList) -> None:
         """Replace a list, or add it, as a whole."""
@@ -137,6 +162,6 @@ class NamedLists:
     def delete(self, name: str) -> None:
         """Forget a list, if there is one."""
         check_name(name)
-        self._lists.pop(name, None)
+        self._forget(name)
         if self._folder is not None:
             (self._folder / f"{name}.txt").unlink(missing_ok=True)

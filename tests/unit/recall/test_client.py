@@ -102,6 +102,34 @@ def test_the_other_routes(service):
     assert described == again
 
 
+def test_named_lists_are_put_asked_for_and_deleted(service):
+    with Client(service.address, token=TOKEN) as client:
+        assert client.put_list("stock", ["cup", "gone"]) == {
+            "name": "stock", "n_items": 2, "n_known": 1,
+        }  # fmt: skip
+        answer = client.recall([["tea"]], allow_lists=["stock"])
+        assert [item["item"] for item in answer[0]["items"]] == ["cup"]
+        assert [each["name"] for each in client.lists()] == ["stock"]
+        client.delete_list("stock")
+        with pytest.raises(ServiceError, match="no list 'stock'") as caught:
+            client.delete_list("stock")
+        assert caught.value.status == 404
+        with pytest.raises(DataError, match="ids must be a sequence of item ids; got 'cup'"):
+            client.put_list("stock", "cup")
+        with pytest.raises(ServiceError, match="letters, digits"):
+            client.put_list("in stock", ["cup"])
+
+    async def asked():
+        async with AsyncClient(service.address, token=TOKEN) as client:
+            put = await client.put_list("new", np.array([1, 2]))
+            listed = await client.lists()
+            await client.delete_list("new")
+            return put, listed, await client.lists()
+
+    put = {"name": "new", "n_items": 2, "n_known": 0}
+    assert asyncio.run(asked()) == (put, [put], [])
+
+
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_many_requests_at_once_share_a_client(service, kind):
     if kind is Client:

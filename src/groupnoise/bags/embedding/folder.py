@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
+from groupnoise.bags.bag_names import names_by_files
 from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.bags.embedding.describing import (
     PICTURES,
@@ -30,7 +31,7 @@ from groupnoise.bags.embedding.describing import (
     read_text,
 )
 from groupnoise.bags.embedding.spectrogram import RATE, draw_sound
-from groupnoise.bags.label_table import labels_by_folders, labels_in, names_by_files
+from groupnoise.bags.label_table import labels_by_folders, labels_in
 from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core.checks import check_choice, check_positive, require
 from groupnoise.core.words import counted

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
-from groupnoise.exceptions import GroupNoiseError
+from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.recall.http.answers import Refusal, add_page, found_items, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
@@ -64,6 +64,9 @@ class ListDescription(BaseModel):
     name: str
     n_items: int
     n_known: Annotated[int, Field(description="How many of them the model knows.")]
+    error: Annotated[
+        str | None, Field(description="Why its file cannot be read; what was read before stays.")
+    ] = None
 
 
 class ListsAnswer(BaseModel):
@@ -189,9 +192,10 @@ def _add_model_routes(app: FastAPI, service: RecallService) -> None:
 
 def _add_operation_routes(app: FastAPI, service: RecallService) -> None:
     @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
-        """Say that the process is alive."""
-        return {"status": "alive"}
+    async def healthz() -> dict[str, str | int]:
+        """Say that the process is alive, and how many files of lists it could not read, if any."""
+        n_unreadable = len(service.lists.unreadable())
+        return {"status": "alive"} | ({"unreadable_lists": n_unreadable} if n_unreadable else {})
 
     @app.get("/readyz", responses={503: {"description": "Shutting down."}})
     async def readyz() -> Response:
@@ -301,8 +305,16 @@ def _add_list_routes(app: FastAPI, service: RecallService) -> None:
 
 
 def _describe_all(service: RecallService) -> list[dict[str, Any]]:
-    found = [service.lists.get(name) for name in service.lists.names()]
-    return [_description(service, each) for each in found if each is not None]
+    found = []
+    for name in service.lists.names():
+        each = None
+        with suppress(DataError):  # which stands among those that cannot be read
+            each = service.lists.get(name)
+        why = service.lists.unreadable().get(name)
+        if each is not None or why is not None:
+            about = _description(service, each or item_list(name, []))
+            found.append(about | ({} if why is None else {"error": why}))
+    return found
 
 
 def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:

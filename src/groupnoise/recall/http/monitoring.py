@@ -40,6 +40,10 @@ _COUNTERS = {
         "Model reloads, by outcome and the version that answers after them.",
         ("outcome", "version"),
     ),
+    "groupnoise_unreadable_lists": (
+        "Files of lists found unreadable, by process; the list before each stays in force.",
+        ("list",),
+    ),
     "groupnoise_lost_processes": ("Processes that ended unasked and were replaced.", ()),
 }
 _RECALLED = tuple(_COUNTERS)[:3]
@@ -230,6 +234,10 @@ class ServiceMetrics:
     def observe_reload(self, outcome: str, version: str) -> None:
         """Record a reload, `switched` or `refused`, and the version that answers after it."""
         self.tally.add("groupnoise_reloads", [outcome, version], 1)
+
+    def observe_unreadable_list(self, name: str) -> None:
+        """Record that the file of a list cannot be read."""
+        self.tally.add("groupnoise_unreadable_lists", [name], 1)
 
     def show_models(self, models: Mapping[str, RecallModel]) -> None:
         """Publish which models answer now; earlier versions disappear."""

@@ -142,7 +142,7 @@ class RecallService:
                 max_files=self.limits.feedback_files,
                 rows_per_second=self.limits.feedback_rows,
             )
-        self.lists = NamedLists(settings.lists)
+        self.lists = NamedLists(settings.lists, self._tell_of_unreadable)
         self._show_models()
 
     def model(self, name: str = "main") -> RecallModel:
@@ -176,6 +176,11 @@ class RecallService:
             },
             "limits": asdict(self.limits),
         }
+
+    def _tell_of_unreadable(self, name: str, why: str, kept: ItemList | None) -> None:
+        self.metrics.observe_unreadable_list(name)
+        n_items = None if kept is None else len(kept.ids)
+        log("list_unreadable", level=logging.ERROR, list=name, error=why, items_kept=n_items)
 
     def named_list(self, name: str) -> ItemList:
         """Return a named list as it is now, or refuse where there is none."""
