@@ -302,6 +302,13 @@ def test_filters_variety_interests_and_lists_are_asked_from_the_page(page, tmp_p
         page.select_option("#deny", "")
         # Without either list, four items: two on the way to this would look like the two below.
         expect(page.locator("#list-main .item")).to_have_count(4)
+        page.select_option("#cap", "1")
+        expect(page.locator("#list-main .item")).to_have_count(2)
+        expect(page.locator("#cap-name")).to_have_text("Per category")
+        page.select_option("#cap-of", "brand")  # one of two, and two items without one
+        expect(page.locator("#list-main .item")).to_have_count(3)
+        expect(page.locator("#cap-name")).to_have_text("Per brand")
+        page.select_option("#cap", "")
         page.fill("#filter", '{"brand": "Bolt"}')
         page.keyboard.press("Tab")
         expect(page.locator("#list-main .item")).to_have_count(2)

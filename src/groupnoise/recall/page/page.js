@@ -269,7 +269,10 @@ function requestFor(model) {
     exclude_seen: $("exclude").checked, model, explain: true,
   };
   if ($("category").value) request.categories = [$("category").value];
-  if ($("cap").value) request.per_category = Number($("cap").value);
+  const capped = $("cap-of").value; // which a second model need not have
+  if ($("cap").value && state.models[model].attributes[capped]) {
+    request.max_per = { [capped]: Number($("cap").value) };
+  }
   if (state.models[model].dimension) request.diversity = Number($("diversity").value);
   if ($("interests").value) request.interests = Number($("interests").value);
   if ($("min-score").value) request.min_score = Number($("min-score").value);
@@ -351,11 +354,15 @@ async function pickIds(ids) {
 function fillOptions() {
   const { categories } = state.models.main;
   const hasCategories = categories.length > 0;
-  $("category-label").hidden = $("cap-label").hidden = !hasCategories;
+  $("category-label").hidden = !hasCategories;
   $("category").replaceChildren(make("option", { value: "" }, "any"),
     ...categories.map((name) => make("option", { value: name }, name)));
   const named = Object.entries(state.models.main.attributes);
-  $("filter-label").hidden = named.length === 0;
+  $("filter-label").hidden = $("cap-label").hidden = named.length === 0;
+  $("cap-of-label").hidden = named.length < 2;
+  $("cap-of").replaceChildren(...named.map(([name]) => make("option", { value: name }, name)));
+  if (hasCategories) $("cap-of").value = "category";
+  nameCap();
   if (named.length) $("filter").placeholder = JSON.stringify({ [named[0][0]]: named[0][1].slice(0, 1) });
   for (const [id, first] of [["list", "any item"], ["deny", "no list"]]) {
     $(`${id}-label`).hidden = state.lists.length === 0;
@@ -364,6 +371,10 @@ function fillOptions() {
   }
   $("scope").options[0].textContent = state.models.main.clicks_used;
   $("example").hidden = exampleIds().length === 0;
+}
+
+function nameCap() {
+  $("cap-name").textContent = `Per ${$("cap-of").value}`;
 }
 
 function setTheme(theme) {
@@ -396,7 +407,8 @@ function wire() {
     setTheme(next);
   });
   wireSearch();
-  for (const id of ["scope", "top", "category", "cap", "exclude", "diversity", "interests", "min-score",
+  $("cap-of").addEventListener("change", nameCap);
+  for (const id of ["scope", "top", "category", "cap-of", "cap", "exclude", "diversity", "interests", "min-score",
     "filter", "list", "deny"]) $(id).addEventListener("change", refresh);
   $("clear").addEventListener("click", () => { state.clicks = []; refresh(); $("search").focus(); });
   $("example").addEventListener("click", () => pickIds(exampleIds()).catch(showError));
