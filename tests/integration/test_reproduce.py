@@ -143,6 +143,15 @@ def test_a_trial_of_the_printed_tables_gives_the_same_again(data_directory, grou
     assert "same: lost" in shown
 
 
+def test_a_row_of_the_table_of_recommenders_gives_the_same_again(groupnoise):
+    words = ("--kept", RESULTS / "recall_protocols.json", "--datasets", "shop")
+    few = ("--methods", "popularity", "--protocol", "leave_one_out")
+    code, shown, said = groupnoise("reproduce", "recall", "--check", 1, *words, *few)
+    assert code == 0, shown + said
+    assert "same: shop, leave_one_out, popularity, seed 0: full HIT@10 kept 0.1140" in shown
+    assert groupnoise("reproduce", "demo", "--check", 1)[0] == 2
+
+
 def test_a_file_that_keeps_no_trials_is_refused(tmp_path, groupnoise):
     (tmp_path / "rows.json").write_text("[1]")
     code, _, said = groupnoise("reproduce", "pll", "--check", 1, "--kept", "rows.json")

@@ -24,9 +24,10 @@ from groupnoise.cli.demo import (
 )
 from groupnoise.cli.options import Jobs, argument, option, progress_bars, say_aside, takes
 from groupnoise.core.words import counted
-from groupnoise.exceptions import ConfigError, ParameterError
+from groupnoise.exceptions import ConfigError, DataError, ParameterError
 
 if TYPE_CHECKING:
+    from groupnoise.reproduce.files import Repeated
     from groupnoise.reproduce.recipes import Recipe
     from groupnoise.reproduce.run import TrialResult
     from groupnoise.reproduce.running import Plan, TimeLeft, TimeTable
@@ -125,8 +126,10 @@ def reproduce(
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
     if data_dir is not None and not data_dir.is_dir():
         raise ParameterError(f"--data-dir must be a folder; {data_dir} is none.")
-    if kept is not None and (check is None or name in (ALL, DEMO, *MEASURES)):
-        raise ParameterError("--kept goes with --check and the name of one recipe.")
+    if kept is not None and (check is None or name in (ALL, DEMO)):
+        raise ParameterError("--kept goes with --check and the name of one recipe or measure.")
+    if check is not None and name == DEMO:
+        raise ParameterError("the demonstration keeps no trials that --check could repeat.")
     check_writable_folder(output)
     if json_path is not None:
         check_writable_file(json_path)
@@ -144,6 +147,9 @@ def reproduce(
             data_dir=data_dir,
             resume=resume,
         )
+        if check is not None:
+            _check_measure(name, request, check, kept)
+            return
         found_rows = run_measure(name, request)
         if json_path is not None:
             write_json(json_path, found_rows)
@@ -288,19 +294,58 @@ def _run(
 def _check(
     plans: Sequence[Plan], n_trials: int, output: Path, results: list[TrialResult], n_jobs: int
 ) -> None:
-    """Repeat kept trials; a figure that differs ends the command with code 1."""
-    from groupnoise.reproduce.files import TOLERANCE, Repeated, check_trials
+    """Repeat kept trials of recipes."""
+    from groupnoise.reproduce.files import check_trials
     from groupnoise.reproduce.jobs import read_results
-
-    def tell(figures: list[Repeated]) -> None:
-        for figure in figures:
-            typer.echo(f"{'same' if figure.agrees else 'DIFFERS'}: {figure}")
 
     figures = []
     for plan in plans:
         done = read_results(output / plan.recipe.name / "trials.jsonl")
         kept = results or [result for each in done.values() for result in each]
-        figures += check_trials(plan, kept, n_trials, n_jobs=n_jobs, on_trial=tell)
+        figures += check_trials(plan, kept, n_trials, n_jobs=n_jobs, on_trial=_tell_repeated)
+    _conclude(figures)
+
+
+def _check_measure(measure: str, request: Request, n_trials: int, kept: Path | None) -> None:
+    """Repeat kept trials of a measure, drawn at random from those that were asked for."""
+    import numpy as np
+
+    from groupnoise.reproduce.files import read_measured
+    from groupnoise.reproduce.recall import repeat_recall
+    from groupnoise.reproduce.unseen import repeat_unseen
+
+    repeat = {"recall": repeat_recall, "unseen": repeat_unseen}[measure]
+    asked = {
+        "dataset": request.datasets,
+        "method": request.methods,
+        "protocol" if measure == "recall" else "part": request.protocols,
+    }
+    rows = [
+        row
+        for row in read_measured(kept or request.output / measure / "trials.jsonl")
+        if row.get("failed") is None
+        and all(not words or row.get(key) in words for key, words in asked.items())
+    ]
+    if not rows:
+        raise DataError(f"no trial of {measure} with these methods and data sets is kept.")
+    drawn = np.random.default_rng().choice(len(rows), min(n_trials, len(rows)), replace=False)
+    figures: list[Repeated] = []
+    for number in drawn:
+        found = repeat(rows[number], data_dir=request.data_dir, quick=request.quick)
+        _tell_repeated(found)
+        figures += found
+    _conclude(figures)
+
+
+def _tell_repeated(figures: list[Repeated]) -> None:
+    for figure in figures:
+        typer.echo(f"{'same' if figure.agrees else 'DIFFERS'}: {figure}")
+
+
+def _conclude(figures: list[Repeated]) -> None:
+    """Say how many figures came out again; one that did not ends the command with code 1."""
+    from groupnoise.reproduce.files import TOLERANCE
+
     n_different = sum(not figure.agrees for figure in figures)
     typer.echo(f"{len(figures) - n_different} of {len(figures)} figures agree within {TOLERANCE}.")
     if n_different:

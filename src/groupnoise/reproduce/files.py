@@ -209,8 +209,9 @@ class Repeated:
 
     def __str__(self) -> str:
         code = "" if self.same_code else ", kept by other code"
+        chosen = f", chosen by {self.criterion}" if self.criterion else ""
         return (
-            f"{self.dataset}, {self.method}, seed {self.seed}, chosen by {self.criterion}: "
+            f"{self.dataset}, {self.method}, seed {self.seed}{chosen}: "
             f"{self.metric} kept {self.kept:.4f}, again {self.again:.4f}{code}"
         )
 
@@ -264,6 +265,29 @@ def _figures(before: TrialResult, again: TrialResult) -> list[Repeated]:
             again=value,
             same_code=before.provenance.get("code") == again.provenance.get("code"),
         )
+        for metric, value in again.metrics.items()
+        if metric in before.metrics
+    ]
+
+
+def read_measured(path: Path) -> list[dict[str, Any]]:
+    """Return the trials of a measure: `rows` of a result file, or lines as a run leaves them."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".jsonl":
+            return [dict(json.loads(line)) for line in text.splitlines()]
+        return [dict(row) for row in json.loads(text)["rows"]]
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; run it first without --check.") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} holds no trials ({type(error).__name__}: {error}).") from None
+
+
+def compare_measured(place: str, before: Any, again: Any) -> list[Repeated]:
+    """Return the figures that two results of a measure have in common, `place` for the data set."""
+    same = before.provenance.get("code") == again.provenance.get("code")
+    return [
+        Repeated(place, again.method, "", metric, again.seed, before.metrics[metric], value, same)
         for metric, value in again.metrics.items()
         if metric in before.metrics
     ]

@@ -83,7 +83,7 @@ def provenance(setting: str) -> dict[str, Any]:
 
     return {
         "code": code_fingerprint(setting),
-        **_checkout(),
+        **checkout(),
         "versions": versions_in_use(),
         "processor": processor_name(),
         "cores": os.cpu_count(),
@@ -94,7 +94,7 @@ def provenance(setting: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _checkout() -> dict[str, Any]:
+def checkout() -> dict[str, Any]:
     """Return the commit of the package's own checkout, if it is one."""
     folder = Path(groupnoise.__path__[0])
     try:

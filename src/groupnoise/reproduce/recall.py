@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.words import counted
-from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
+from groupnoise.exceptions import ConfigError, DataError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
+from groupnoise.reproduce.files import Repeated, compare_measured
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -203,6 +204,23 @@ def run_recall(
         trials, read=RecallTrial, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
     )
     return results, missing
+
+
+def repeat_recall(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
+    """Run a kept trial again, and return its figures beside what they were."""
+    before = RecallTrial(**row)
+    found, missing = run_recall(
+        [each for each in read_recall_sets() if each.name == before.dataset],
+        [before.seed],
+        protocols=[before.protocol],
+        methods=[before.method],
+        data_dir=data_dir,
+        quick=quick,
+        n_jobs=1,
+    )
+    if not found:
+        raise DataError(next(iter(missing.values()), f"no log is called {before.dataset!r}."))
+    return compare_measured(f"{before.dataset}, {before.protocol}", before, found[0])
 
 
 def _key(result: RecallTrial) -> Hashable:

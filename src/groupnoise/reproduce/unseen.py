@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.candidates.setting import AMONG_CANDIDATES
-from groupnoise.exceptions import GroupNoiseError, MissingDataError
+from groupnoise.exceptions import DataError, GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import (
     MAIN_METRICS,
@@ -21,10 +21,11 @@ from groupnoise.reproduce.compare import (
     make_estimator,
     methods_to_compare,
 )
+from groupnoise.reproduce.files import Repeated, compare_measured
 from groupnoise.reproduce.methods import OURS
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
-from groupnoise.reproduce.unseen_sets import UnseenSet
+from groupnoise.reproduce.unseen_sets import UnseenSet, read_unseen_sets
 
 SHARE = 0.25
 """Share of bags and rows that is tested on; of every history the last click is."""
@@ -126,6 +127,22 @@ def run_unseen(
         trials, read=UnseenResult, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
     )
     return results, missing
+
+
+def repeat_unseen(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
+    """Run a kept trial again, and return its figures beside what they were."""
+    before = UnseenResult(**row)
+    found, missing = run_unseen(
+        [each for each in read_unseen_sets() if each.name == before.dataset],
+        [before.seed],
+        methods=[before.method],
+        data_dir=data_dir,
+        quick=quick,
+        n_jobs=1,
+    )
+    if not found:
+        raise DataError(next(iter(missing.values()), f"no set is called {before.dataset!r}."))
+    return compare_measured(before.dataset, before, found[0])
 
 
 def _key(result: UnseenResult) -> Hashable:
