@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.io.files import write_json
+from groupnoise.reproduce.provenance import checkout, processor_name
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
@@ -33,10 +34,12 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
             "python": platform.python_version(),
             **{package: _version(package) for package in (*PACKAGES, *packages)},
         },
+        **checkout(),
         "hardware": {
-            "cpu": _cpu_name(),
+            "cpu": processor_name(),
             "cores": os.cpu_count(),
             "threads": os.environ.get("OMP_NUM_THREADS", "unset"),
+            "load": round(os.getloadavg()[0], 2),
         },
         "wall_seconds": round(time.perf_counter() - _STARTED, 1),
         **payload,
@@ -83,12 +86,3 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
