@@ -76,6 +76,35 @@ def _fold_cell(row: dict[str, Any] | None) -> str:
     return f"{row['accuracy']:.3f} ± {row['std']:.3f}"
 
 
+def wider_grids_table(result: dict[str, Any]) -> str:
+    """Return a line per baseline that stood at the end of its grid: whether it wants more."""
+    ends: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for split in result["splits"]:
+        ends.setdefault((split["set"], split["method"]), []).append(split)
+    lines = [
+        "| | the end, and how often it was taken | tried beyond it | validation prefers that "
+        "| accuracy | with the wider grid |",
+        "|---" * 6 + "|",
+    ]
+    for row in result["rows"]:
+        own = ends[row["set"], row["method"]]
+        end, beyond = own[0]["end"], own[0]["values"]
+        n_end = sum(split["chosen"] == end for split in own)
+        words = own[0]["parameter"].replace("_", " ")
+        lines.append(
+            f"| {NAMES.get(row['method'], row['method'])} on {row['set']} "
+            f"| {words} {end:g}: {n_end} of {len(own)} "
+            f"| {', '.join(f'{value:g}' for value in beyond)} "
+            f"| on {row['taken']} of {row['splits']} splits | {row['accuracy']:.3f} "
+            f"| {row['accuracy with the wider grid']:.3f} |"
+        )
+    note = (
+        "Of the splits that were run; validation rows decide, and test figures follow. "
+        f"`{result['command']}`"
+    )
+    return "\n".join([*lines, "", note])
+
+
 def difference_table(result: dict[str, Any], *, metric: str = "accuracy") -> str:
     """Return how far `ours` is from the best baseline of every set, and how sure that is.
 

@@ -45,16 +45,37 @@ def leave_one_out_table(result: dict[str, Any]) -> str:
         "| log | " + " | ".join(METHODS.values()) + " | published |",
         "|---" * (len(METHODS) + 2) + "|",
     ]
-    measured = [row for row in result["rows"] if row["protocol"] == "leave_one_out"]
-    # What both benchmarks have run stands once, from the one that has all protocols.
-    had = {(row["dataset"], row["method"]) for row in measured}
-    measured += [row for row in _plain_fits() if (row["dataset"], row["method"]) not in had]
+    measured = _measured(result)
     for log in read_recall_sets():
         rows = [row for row in measured if _is(row, log.name, "leave_one_out")]
         if not rows:
             continue
         cells = [_pair([row for row in rows if row["method"] == method]) for method in METHODS]
         lines.append(f"| {log.name} | {' | '.join(cells)} | {_best(log.published)} |")
+    return "\n".join(lines)
+
+
+def chance_table(result: dict[str, Any]) -> str:
+    """One line per log with a row in print: whether the users could have made the difference."""
+    lines = [
+        "| log | targets | ours, HIT@10 | 95 % over users | published | |",
+        "|---" * 6 + "|",
+    ]
+    for log in read_recall_sets():
+        rows = [r for r in _measured(result) if _is(r, log.name, "leave_one_out")]
+        own = [row for row in rows if row["method"] == "max-matching"]
+        printed = _best_row(log.published)
+        if not own or printed is None:
+            continue
+        n_targets = next(row["counts"]["targets"] for row in rows if "counts" in row)
+        hit = _mean(own, "full HIT@10")
+        half = 1.96 * float(np.sqrt(hit * (1 - hit) / n_targets))
+        gap = hit - printed.hit
+        word = "within chance" if abs(gap) <= half else ("ahead" if gap > 0 else "behind")
+        lines.append(
+            f"| {log.name} | {n_targets} | {_short(hit)} | {_short(hit - half)} to "
+            f"{_short(hit + half)} | {_short(printed.hit)} ({printed.method}) | {word} |"
+        )
     return "\n".join(lines)
 
 
@@ -89,12 +110,12 @@ def time_split_table(result: dict[str, Any]) -> str:
         "|---" * (len(METHODS) + 3) + "|",
     ]
     for log in read_recall_sets():
-        found = [row for row in result["rows"] if row["dataset"] == log.name]
+        found = [row for row in _measured(result) if row["dataset"] == log.name]
         for protocol in dict.fromkeys(row["protocol"] for row in found):
             rows = [row for row in found if row["protocol"] == protocol]
             if protocol == "leave_one_out" and len({row["protocol"] for row in found}) == 1:
                 continue
-            targets = rows[0]["counts"]["targets"]
+            targets = next(row["counts"]["targets"] for row in rows if "counts" in row)
             cells = [_pair([row for row in rows if row["method"] == m]) for m in METHODS]
             lines.append(f"| {log.name} | `{protocol}` | {targets} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -160,6 +181,13 @@ def replay_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _measured(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all rows; what both benchmarks have run once, from the one with all protocols."""
+    had = {(r["dataset"], r["method"]) for r in result["rows"] if r["protocol"] == "leave_one_out"}
+    plain = [row for row in _plain_fits() if (row["dataset"], row["method"]) not in had]
+    return [*result["rows"], *plain]
+
+
 def _plain_fits() -> list[dict[str, Any]]:
     """Return the rows of the benchmark of plain fits, which is leave-one-out over all users."""
     stored = json.loads((RESULTS / "unseen_clicks.json").read_text(encoding="utf-8"))["rows"]
@@ -196,6 +224,12 @@ def _short(value: float) -> str:
 
 
 def _best(rows: tuple[PublishedRow, ...]) -> str:
+    best = _best_row(rows)
+    return "" if best is None else f"{_short(best.hit)} / {_short(best.ndcg)} ({best.method})"
+
+
+def _best_row(rows: tuple[PublishedRow, ...]) -> PublishedRow | None:
+    """Return the published row of the highest NDCG@10 that may be held against ours."""
     honest = [
         row
         for row in rows
@@ -203,7 +237,4 @@ def _best(rows: tuple[PublishedRow, ...]) -> str:
         and row.chosen != "test"
         and row.among == "the whole catalogue"
     ]
-    if not honest:
-        return ""
-    best = max(honest, key=lambda row: row.ndcg)
-    return f"{_short(best.hit)} / {_short(best.ndcg)} ({best.method})"
+    return max(honest, key=lambda row: row.ndcg, default=None)

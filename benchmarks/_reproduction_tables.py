@@ -87,7 +87,8 @@ OURS_IN_SOME_FORM = (
 def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> str:
     """Return a line per data set: the paper's method, ours, and the best of all baselines.
 
-    Methods with less than half of the trials of ours tell too little to be named.
+    Methods with less than half of the trials of ours tell too little to be named; of `paper` fewer
+    trials than of ours stand in brackets.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
         best = max(baselines, key=lambda m: found[m])
         printed = result["published"].get(dataset, {}).get("paper", {}).get(metric)
         paper = f"{found['paper']:.3f}" if "paper" in found else ""
+        if paper and here["paper"]["trials"] < here["ours"]["trials"]:
+            paper += f" ({here['paper']['trials']})"
         old = result.get("outdated", [])
         paper += OUTDATED if f"{dataset} | paper" in old else ""
         lines.append(

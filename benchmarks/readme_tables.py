@@ -15,10 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from _annotator_tables import annotator_table, real_table
-from _evidence_tables import ablation_table, difference_table, folds_table
+from _evidence_tables import (
+    ablation_table,
+    difference_table,
+    folds_table,
+    wider_grids_table,
+)
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _recall_tables import (
     among_100_table,
+    chance_table,
     leave_one_out_table,
     metrics_table,
     published_table,
@@ -130,6 +136,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "profile_step": profile_table,
     "recall_protocols": leave_one_out_table,
     "unseen_clicks:among_100": among_100_table,
+    "recall_protocols:chance": chance_table,
     "recall_protocols:time": time_split_table,
     "recall_protocols:metrics": metrics_table,
     "rank_logs": speed_table,
@@ -156,6 +163,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_pll:smoothing": smoothing_table,
     "ablation": ablation_table,
     "published_folds": folds_table,
+    "wider_grids": wider_grids_table,
     "reproduce_pll_final": partial(reproduction_table, is_ranked=False),
     "reproduce_pll_final:best": best_baseline_table,
     "reproduce_mil_final:best": best_baseline_table,
@@ -167,8 +175,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_pll:differences": difference_table,
     "reproduce_mil:differences": difference_table,
     "reproduce_pll-noise:differences": difference_table,
-    "reproduce_pll:budget": budget_table,
-    "reproduce_mil:budget": budget_table,
+    "reproduce_pll_final:budget": budget_table,
+    "reproduce_mil_final:budget": budget_table,
     "reproduce_pll:label-free": partial(reproduction_table, criterion="approximated_accuracy"),
     "reproduce_pll:ages": partial(
         reproduction_table, metrics=("accuracy", "MAE3", "MAE5"), datasets=("fg-net",)
