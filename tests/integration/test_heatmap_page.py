@@ -109,5 +109,8 @@ def test_colours_can_be_made_fainter_and_cards_larger(page):
     assert card.bounding_box()["width"] > width or page.viewport_size["width"] < 500
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.click("button[type=reset]")
-    page.wait_for_function("document.getElementById('strength').value === '100'")
-    assert layer.evaluate("(each) => getComputedStyle(each).opacity") == "1"
+    # The page is drawn anew a moment after the fields have their values back.
+    page.wait_for_function(
+        "each => getComputedStyle(each).opacity === '1'", arg=layer.element_handle()
+    )
+    assert page.input_value("#strength") == "100"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from groupnoise.training import Checkpoints
+from groupnoise.training.checkpoints import next_number
 from training_processes import SETTINGS, command_line, exit_code, fit_and_save, start
 
 KILLS = 7
@@ -21,7 +22,7 @@ EVERY_STEP = ["--checkpoint-every", "1step"]
 def n_saved(folder):
     """Return the numbers of the newest saves, added up over members."""
     saves = [Checkpoints(folder), *map(Checkpoints, folder.glob("member-*"))]
-    return sum(part.next_number() - 1 for part in saves)
+    return sum(next_number(part) - 1 for part in saves)
 
 
 def wait_for_saves(process, folder, n_more):
