@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from _record import markdown
 from _reproduction_tables import NAMES, OURS_IN_SOME_FORM, UNSMOOTHED
 
 from groupnoise.reproduce.files import read_trial_line
@@ -21,14 +22,12 @@ def ablation_table(result: dict[str, Any]) -> str:
     sets = list(dict.fromkeys(row["set"] for row in rows))
     found = {(row["set"], row["part"]): row for row in rows}
     parts = [part for part in dict.fromkeys(row["part"] for row in rows) if part != "whole"]
-    lines = [f"| | {' | '.join(sets)} | mean |", "|---|" + "---|" * (len(sets) + 1)]
-    whole = " | ".join(f"{found[name, 'whole']['mean']:.3f}" for name in sets)
-    lines.append(f"| the whole | {whole} | |")
+    lines = [["the whole", *(f"{found[name, 'whole']['mean']:.3f}" for name in sets), ""]]
     for part in parts:
         own = [found.get((name, part)) for name in sets]
         cells = ["" if row is None else _points(row) for row in own]
         known = [row["brings"] for row in own if row is not None]
-        lines.append(f"| {part} | {' | '.join(cells)} | {100 * sum(known) / len(known):+.1f} |")
+        lines.append([part, *cells, f"{100 * sum(known) / len(known):+.1f}"])
     seeds = result["seeds"]
     n_seeds = {row["n_seeds"] for row in rows}
     note = (
@@ -37,7 +36,7 @@ def ablation_table(result: dict[str, Any]) -> str:
         f"p < {MAX_P} ({result['test']}). Seeds {seeds[0]} to {seeds[-1]}, at least "
         f"{min(n_seeds)} on every set. `{result['command']}`"
     )
-    return "\n".join([*lines, "", note])
+    return markdown(["", *sets, "mean"], lines, note)
 
 
 def _points(row: dict[str, Any]) -> str:
@@ -50,24 +49,23 @@ def folds_table(result: dict[str, Any]) -> str:
     names = {"recipe": "`ours`, the recipe", "plain": "`ours`, a plain fit"}
     rows = result["rows"]
     sets = list(result["published"])
-    lines = [f"| | {' | '.join(sets)} |", "|---|" + "---|" * len(sets)]
+    lines = []
     for method, words in names.items():
         own = {row["set"]: row for row in rows if row["method"] == method}
         if not own:
             continue
         new = [_fold_cell(own.get(name)) for name in sets]
         seen = [f"{own[name]['training rows']:.3f}" if name in own else "" for name in sets]
-        lines.append(f"| {words} | {' | '.join(new)} |")
-        lines.append(f"| {words}, on training rows | {' | '.join(seen)} |")
+        lines += [[words, *new], [f"{words}, on training rows", *seen]]
     methods = dict.fromkeys(
         method for figures in result["published"].values() for method in figures
     )
     for method in methods:
         cells = [result["published"][name].get(method) for name in sets]
         shown = ["" if cell is None else f"{cell:.3f}" for cell in cells]
-        lines.append(f"| *{method}, published* | {' | '.join(shown)} |")
+        lines.append([f"*{method}, published*", *shown])
     note = f"{result['protocol']}. Published: {result['published_source']}. `{result['command']}`"
-    return "\n".join([*lines, "", note])
+    return markdown(["", *sets], lines, note)
 
 
 def _fold_cell(row: dict[str, Any] | None) -> str:
@@ -81,28 +79,29 @@ def wider_grids_table(result: dict[str, Any]) -> str:
     ends: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for split in result["splits"]:
         ends.setdefault((split["set"], split["method"]), []).append(split)
-    lines = [
-        "| | the end, and how often it was taken | tried beyond it | validation prefers that "
-        "| accuracy | with the wider grid |",
-        "|---" * 6 + "|",
-    ]
+    lines = []
     for row in result["rows"]:
         own = ends[row["set"], row["method"]]
         end, beyond = own[0]["end"], own[0]["values"]
         n_end = sum(split["chosen"] == end for split in own)
         words = own[0]["parameter"].replace("_", " ")
         lines.append(
-            f"| {NAMES.get(row['method'], row['method'])} on {row['set']} "
-            f"| {words} {end:g}: {n_end} of {len(own)} "
-            f"| {', '.join(f'{value:g}' for value in beyond)} "
-            f"| on {row['taken']} of {row['splits']} splits | {row['accuracy']:.3f} "
-            f"| {row['accuracy with the wider grid']:.3f} |"
+            [
+                f"{NAMES.get(row['method'], row['method'])} on {row['set']}",
+                f"{words} {end:g}: {n_end} of {len(own)}",
+                ", ".join(f"{value:g}" for value in beyond),
+                f"on {row['taken']} of {row['splits']} splits",
+                f"{row['accuracy']:.3f}",
+                f"{row['accuracy with the wider grid']:.3f}",
+            ]
         )
-    note = (
+    head = ["", "the end, and how often it was taken", "tried beyond it", "validation prefers that"]
+    return markdown(
+        [*head, "accuracy", "with the wider grid"],
+        lines,
         "Of the splits that were run; validation rows decide, and test figures follow. "
-        f"`{result['command']}`"
+        f"`{result['command']}`",
     )
-    return "\n".join([*lines, "", note])
 
 
 def difference_table(result: dict[str, Any], *, metric: str = "accuracy") -> str:
@@ -114,27 +113,25 @@ def difference_table(result: dict[str, Any], *, metric: str = "accuracy") -> str
     places = {" | ".join(place): place for place in tests}
     p_values = holm({words: tests[place].p_value for words, place in places.items()})
     adjusted = {place: p_values[words] for words, place in places.items()}
-    lines = [
-        "| | closest baseline | `ours` is ahead by | 95 % interval | p | splits |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = []
     for name in dict.fromkeys(name for name, _ in tests):
         own = {method: test for (each, method), test in tests.items() if each == name}
         closest, test = min(own.items(), key=lambda pair: pair[1].mean)
         p_value = adjusted[name, closest]
-        lines.append(
-            f"| {name} | {NAMES.get(closest, closest)} | {test.mean:+.3f} | {test.low:+.3f} to "
-            f"{test.high:+.3f} | {'< .001' if p_value < 0.001 else f'{p_value:.3f}'} "
-            f"| {test.n_trials} |"
-        )
+        interval = f"{test.low:+.3f} to {test.high:+.3f}"
+        sure = "< .001" if p_value < 0.001 else f"{p_value:.3f}"
+        baseline = NAMES.get(closest, closest)
+        lines.append([name, baseline, f"{test.mean:+.3f}", interval, sure, test.n_trials])
     n_sure = sum(p < MAX_P and tests[place].mean > 0 for place, p in adjusted.items())
     n_lost = sum(p < MAX_P and tests[place].mean < 0 for place, p in adjusted.items())
-    note = (
+    head = ["", "closest baseline", "`ours` is ahead by", "95 % interval", "p", "splits"]
+    return markdown(
+        head,
+        lines,
         f"Corrected resampled t-test, p adjusted by Holm over all {len(tests)} pairs of a set and "
         f"a baseline: `ours` is ahead at p < {MAX_P} in {n_sure}, behind in {n_lost}, and not to "
-        f"be told apart in {len(tests) - n_sure - n_lost}."
+        f"be told apart in {len(tests) - n_sure - n_lost}.",
     )
-    return "\n".join([*lines, "", note])
 
 
 def _differences(result: dict[str, Any], metric: str) -> dict[tuple[str, str], PairedDifference]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
-from _record import RESULTS
+from _record import RESULTS, markdown
 
 from groupnoise.reproduce.recall import PublishedRow, read_recall_sets
 
@@ -41,26 +41,18 @@ METRICS = (
 
 def leave_one_out_table(result: dict[str, Any]) -> str:
     """One line per log: our baselines, ours, and the best that others chose on validation."""
-    lines = [
-        "| log | " + " | ".join(METHODS.values()) + " | published |",
-        "|---" * (len(METHODS) + 2) + "|",
-    ]
+    lines = []
     measured = _measured(result)
     for log in read_recall_sets():
         rows = [row for row in measured if _is(row, log.name, "leave_one_out")]
-        if not rows:
-            continue
-        cells = [_pair([row for row in rows if row["method"] == method]) for method in METHODS]
-        lines.append(f"| {log.name} | {' | '.join(cells)} | {_best(log.published)} |")
-    return "\n".join(lines)
+        if rows:
+            lines.append([log.name, *_pairs(rows), _best(log.published)])
+    return markdown(["log", *METHODS.values(), "published"], lines)
 
 
 def chance_table(result: dict[str, Any]) -> str:
     """One line per log with a row in print: whether the users could have made the difference."""
-    lines = [
-        "| log | targets | ours, HIT@10 | 95 % over users | published | |",
-        "|---" * 6 + "|",
-    ]
+    lines = []
     for log in read_recall_sets():
         rows = [r for r in _measured(result) if _is(r, log.name, "leave_one_out")]
         own = [row for row in rows if row["method"] == "max-matching"]
@@ -72,21 +64,18 @@ def chance_table(result: dict[str, Any]) -> str:
         half = 1.96 * float(np.sqrt(hit * (1 - hit) / n_targets))
         gap = hit - printed.hit
         word = "within chance" if abs(gap) <= half else ("ahead" if gap > 0 else "behind")
-        lines.append(
-            f"| {log.name} | {n_targets} | {_short(hit)} | {_short(hit - half)} to "
-            f"{_short(hit + half)} | {_short(printed.hit)} ({printed.method}) | {word} |"
-        )
-    return "\n".join(lines)
+        interval = f"{_short(hit - half)} to {_short(hit + half)}"
+        published = f"{_short(printed.hit)} ({printed.method})"
+        lines.append([log.name, n_targets, _short(hit), interval, published, word])
+    head = ["log", "targets", "ours, HIT@10", "95 % over users", "published", ""]
+    return markdown(head, lines)
 
 
 def among_100_table(result: dict[str, Any]) -> str:
     """One line per log: last clicks among 100 items that their users never touched."""
     found = [row for row in result["rows"] if "among 100" in row and row["log"] in SAME_LOGS]
     methods = [m for m in METHODS if any(row["method"] == m for row in found)]
-    lines = [
-        "| log | " + " | ".join(METHODS[m] for m in methods) + " | published |",
-        "|---" * (len(methods) + 2) + "|",
-    ]
+    lines = []
     for log in read_recall_sets():
         rows = [row for row in found if SAME_LOGS[row["log"]] == log.name]
         pairs = [[row["among 100"] for row in rows if row["method"] == m] for m in methods]
@@ -99,16 +88,13 @@ def among_100_table(result: dict[str, Any]) -> str:
         printed = [row for row in log.published if row.among != "the whole catalogue"]
         if rows:
             best = "; ".join(f"{_short(r.hit)} / {_short(r.ndcg)} ({r.method})" for r in printed)
-            lines.append(f"| {log.name} | {' | '.join(cells)} | {best} |")
-    return "\n".join(lines)
+            lines.append([log.name, *cells, best])
+    return markdown(["log", *(METHODS[m] for m in methods), "published"], lines)
 
 
 def time_split_table(result: dict[str, Any]) -> str:
     """One line per log and protocol other than leave-one-out."""
-    lines = [
-        "| log | protocol | targets | " + " | ".join(METHODS.values()) + " |",
-        "|---" * (len(METHODS) + 3) + "|",
-    ]
+    lines = []
     for log in read_recall_sets():
         found = [row for row in _measured(result) if row["dataset"] == log.name]
         for protocol in dict.fromkeys(row["protocol"] for row in found):
@@ -116,69 +102,59 @@ def time_split_table(result: dict[str, Any]) -> str:
             if protocol == "leave_one_out" and len({row["protocol"] for row in found}) == 1:
                 continue
             targets = next(row["counts"]["targets"] for row in rows if "counts" in row)
-            cells = [_pair([row for row in rows if row["method"] == m]) for m in METHODS]
-            lines.append(f"| {log.name} | `{protocol}` | {targets} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            lines.append([log.name, f"`{protocol}`", targets, *_pairs(rows)])
+    return markdown(["log", "protocol", "targets", *METHODS.values()], lines)
 
 
 def metrics_table(result: dict[str, Any], log: str = "movietweetings") -> str:
     """One line per method on one log, leave-one-out: what a recall stage is judged by."""
-    names = [name.removeprefix("full ") for name in METRICS]
-    lines = [f"| {log} | " + " | ".join(names) + " |", "|---" * (len(METRICS) + 1) + "|"]
+    lines = []
     for method, title in METHODS.items():
         rows = [r for r in result["rows"] if _is(r, log, "leave_one_out") and r["method"] == method]
         if rows:
             cells = [f"{_mean(rows, name):.3f}".replace("0.", ".", 1) for name in METRICS]
-            lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            lines.append([title, *cells])
+    return markdown([log, *(name.removeprefix("full ") for name in METRICS)], lines)
 
 
 def speed_table(result: dict[str, Any]) -> str:
     """Processor seconds to rank all targets of two large logs, and to list the best items too."""
     logs = list(dict.fromkeys(row["log"] for row in result["rows"]))
-    lines = [
-        "| | " + " | ".join(f"{log}: ranks | ranks and lists" for log in logs) + " |",
-        "|---" * (2 * len(logs) + 1) + "|",
-    ]
+    lines = []
     for method in dict.fromkeys(row["method"] for row in result["rows"]):
         own = {row["log"]: row for row in result["rows"] if row["method"] == method}
         cells = [f"{own[log][name]:.1f} s" for log in logs for name in ("rank", "lists")]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([method, *cells])
+    return markdown(
+        ["", *(each for log in logs for each in (f"{log}: ranks", "ranks and lists"))], lines
+    )
 
 
 def published_table(result: dict[str, Any]) -> str:
     """Every published row, with its source and what it was chosen by."""
-    lines = [
-        "| log | method | protocol | HIT@10 / NDCG@10 | chosen on | source |",
-        "|---" * 6 + "|",
-    ]
+    lines = []
     for log in read_recall_sets():
         for row in log.published:
             chosen = "**test scores**" if row.chosen == "test" else row.chosen
             among = "" if row.among == "the whole catalogue" else f", among {row.among}"
             source = row.source + (f"; {row.note}" if row.note else "")
             figures = f"{_short(row.hit)} / {_short(row.ndcg)}"
-            lines.append(
-                f"| {log.name} | {row.method} | `{row.protocol}`{among} | {figures} | {chosen} "
-                f"| {source} |"
-            )
-    return "\n".join(lines)
+            protocol = f"`{row.protocol}`{among}"
+            lines.append([log.name, row.method, protocol, figures, chosen, source])
+    head = ["log", "method", "protocol", "HIT@10 / NDCG@10", "chosen on", "source"]
+    return markdown(head, lines)
 
 
 def replay_table(result: dict[str, Any]) -> str:
     """One line per recommender: what replay says it earns, and what it truly does."""
-    lines = [
-        "| | true click-through | SNIPS | IPS | true gain over NeuralCF | estimated gain | "
-        "SNIPS interval right | IPS interval right |",
-        "|---" * 8 + "|",
-    ]
+    lines = []
     for method, row in result["summary"].items():
         shares = [f"{100 * row[f'{name}_holds_truth']:.0f} %" for name in ("snips", "ips")]
         values = [f"{row[name]:.4f}" for name in ("true", "snips", "ips")]
         gains = [f"{100 * row[name]:+.0f} %" for name in ("true_gain", "estimated_gain")]
-        lines.append(f"| {method} | {' | '.join([*values, *gains, *shares])} |")
-    return "\n".join(lines)
+        lines.append([method, *values, *gains, *shares])
+    head = ["", "true click-through", "SNIPS", "IPS", "true gain over NeuralCF", "estimated gain"]
+    return markdown([*head, "SNIPS interval right", "IPS interval right"], lines)
 
 
 def _measured(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -212,11 +188,15 @@ def _mean(rows: list[dict[str, Any]], name: str) -> float:
     return float(np.mean([row["metrics"][name] for row in rows if name in row["metrics"]]))
 
 
-def _pair(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return ""
-    pair = f"{_short(_mean(rows, 'full HIT@10'))} / {_short(_mean(rows, 'full NDCG@10'))}"
-    return pair + (f" ({len(rows)} seeds)" if len(rows) > 1 else "")
+def _pairs(rows: list[dict[str, Any]]) -> list[str]:
+    """Return HIT and NDCG of each method, empty where it was not run."""
+    cells = []
+    for method in METHODS:
+        own = [row for row in rows if row["method"] == method]
+        seeds = f" ({len(own)} seeds)" if len(own) > 1 else ""
+        figures = [_short(_mean(own, f"full {name}@10")) for name in ("HIT", "NDCG") if own]
+        cells.append(" / ".join(figures) + seeds)
+    return cells
 
 
 def _short(value: float) -> str:

@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,16 @@ def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: s
     lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
     lines.insert(1, "|" + "---|" * (lines[0].count(" | ") + 1))
     return "\n".join([*lines, "", *below] if below else lines)
+
+
+def best_in_bold(values: Sequence[float | None], form: str = ".3f") -> list[str]:
+    """Return the cells of figures, the largest of them in bold; none where there is none."""
+    best = max((value for value in values if value is not None), default=None)
+    marks = ["**" if value == best else "" for value in values]
+    return [
+        "" if value is None else f"{mark}{value:{form}}{mark}"
+        for value, mark in zip(values, marks, strict=True)
+    ]
 
 
 def _command() -> str:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from _record import markdown
+
 NAMES = {
     "paper": "Max-Matching, `paper`",
     "ours": "**Max-Matching, `ours`**",
@@ -65,10 +67,8 @@ def reproduction_table(
             table.append([NAMES.get(method, method), *cells])
     if len(columns) > MAX_COLUMNS:  # levels of noise: they go down the page, methods across it
         table = [list(column) for column in zip(*table, strict=True)]
-    lines = ["| " + " | ".join(cells) + " |" for cells in table]
-    lines.insert(1, "|" + "---|" * len(table[0]))
-    lines += _printed(result, metrics, columns, bool(ranks))
-    return "\n".join([*lines, "", _note(result, metrics, wanted)])
+    table += _printed(result, metrics, columns, bool(ranks))
+    return markdown(table[0], table[1:], _note(result, metrics, wanted))
 
 
 OURS_IN_SOME_FORM = (
@@ -89,23 +89,13 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
 
     Methods with less than half of the trials of ours tell too little to be named; of `paper` fewer
     trials than of ours stand in brackets.
-
-    Parameters
-    ----------
-    result : dict
-        What `keep_reproduction.py` wrote.
-    metric : str
-        The figure to show.
     """
     wanted = [
         row
         for row in result["rows"]
         if row["criterion"] == result["criteria"][0] and row["metric"] == metric
     ]
-    lines = [
-        f"| {metric} | `paper` | `ours` | best baseline | paper, as printed |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for dataset in dict.fromkeys(row["dataset"] for row in wanted):
         here = {row["method"]: row for row in wanted if row["dataset"] == dataset}
         if "ours" not in here:
@@ -120,11 +110,9 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
             paper += f" ({here['paper']['trials']})"
         old = result.get("outdated", [])
         paper += OUTDATED if f"{dataset} | paper" in old else ""
-        lines.append(
-            f"| {dataset} | {paper} | **{found['ours']:.3f}** | {found[best]:.3f} "
-            f"({NAMES.get(best, best)}) | {'' if printed is None else f'{printed:.3f}'} |"
-        )
-    return "\n".join(lines)
+        ours, other = f"**{found['ours']:.3f}**", f"{found[best]:.3f} ({NAMES.get(best, best)})"
+        rows.append([dataset, paper, ours, other, "" if printed is None else f"{printed:.3f}"])
+    return markdown([metric, "`paper`", "`ours`", "best baseline", "paper, as printed"], rows)
 
 
 def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
@@ -135,10 +123,7 @@ def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
         if row["dataset"] == dataset and row["criterion"] == result["criteria"][0]
     }
     metrics = ("accuracy", "MAE3", "MAE5")
-    lines = [
-        "| | averaged over ages: exact / within 3 / within 5 | as learned | trials |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for method in result["methods"]:
         both = [
             " / ".join(f"{found[name, metric]['mean']:.3f}" for metric in metrics)
@@ -147,8 +132,9 @@ def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
         ]
         if len(both) == 2:
             n_trials = found[method, metrics[0]]["trials"]
-            lines.append(f"| {NAMES.get(method, method)} | {both[0]} | {both[1]} | {n_trials} |")
-    return "\n".join(lines)
+            rows.append([NAMES.get(method, method), *both, n_trials])
+    head = ["", "averaged over ages: exact / within 3 / within 5", "as learned", "trials"]
+    return markdown(head, rows)
 
 
 def budget_table(result: dict[str, Any]) -> str:
@@ -159,12 +145,16 @@ def budget_table(result: dict[str, Any]) -> str:
         if criterion == result["criteria"][0]:
             costs.setdefault((dataset, method), []).append(_cost(method, settings, cost))
     columns = list(dict.fromkeys(dataset for dataset, _ in costs))
-    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
-    for method in dict.fromkeys(method for _, method in costs):
-        if not method.endswith(UNSMOOTHED):
-            cells = [_mean_cost(costs.get((dataset, method), [])) for dataset in columns]
-            lines.append(f"| {NAMES.get(method, method)} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", "Fits / epochs of all fits and members / processor seconds."])
+    rows = [
+        [
+            NAMES.get(method, method),
+            *(_mean_cost(costs.get((each, method), [])) for each in columns),
+        ]
+        for method in dict.fromkeys(method for _, method in costs)
+        if not method.endswith(UNSMOOTHED)
+    ]
+    note = "Fits / epochs of all fits and members / processor seconds."
+    return markdown(["", *columns], rows, note)
 
 
 def _cost(method: str, settings: str, cost: str) -> str:
@@ -201,18 +191,17 @@ def _cell(rows: Sequence[dict[str, Any] | None], result: dict[str, Any]) -> str:
 
 def _printed(
     result: dict[str, Any], metrics: Sequence[str], columns: Sequence[str], with_rank: bool
-) -> list[str]:
+) -> list[list[str]]:
     """Return the figures in print, for the methods that have any in these columns."""
-    lines = []
+    rows = []
     for method, name in (("paper-mm", "MM"), ("paper", "Max-Matching")):
         cells = []
         for dataset in columns:
             figures = result["published"].get(dataset, {}).get(method, {})
             cells.append(" / ".join(f"{figures[m]:.3f}" for m in metrics if m in figures))
         if any(cells):
-            tail = " |" if with_rank else ""
-            lines.append(f"| *{name}, as printed* | " + " | ".join(cells) + f" |{tail}")
-    return lines
+            rows.append([f"*{name}, as printed*", *cells, *([""] if with_rank else [])])
+    return rows
 
 
 def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str:
@@ -235,25 +224,23 @@ def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str
 
 def recall_search_table(result: dict[str, Any]) -> str:
     """Return what was tried for next items on Beauty: one line per change, as it came."""
-    lines = [
-        "| | seconds of a fit | validation, 100 negatives | validation, catalogue |",
-        "|---|---|---|---|",
+    rows = [
+        [row["change"], f"{row['fit_seconds']:.0f}", *_hit_and_ndcg(row["validation"])]
+        for row in result["rows"]
+        if row["dataset"] == "amazon-beauty-5core"
     ]
-    for row in result["rows"]:
-        if row["dataset"] == "amazon-beauty-5core":
-            figures = " | ".join(_hit_and_ndcg(row["validation"]))
-            lines.append(f"| {row['change']} | {row['fit_seconds']:.0f} | {figures} |")
-    return "\n".join(lines)
+    head = ["", "seconds of a fit", "validation, 100 negatives", "validation, catalogue"]
+    return markdown(head, rows)
 
 
 def recall_test_table(result: dict[str, Any]) -> str:
     """Return the changes whose test clicks were looked at, validation clicks held out."""
-    lines = ["| | test, 100 negatives | test, catalogue |", "|---|---|---|"]
-    for row in result["rows"]:
-        if "test" in row:
-            figures = " | ".join(_hit_and_ndcg(row["test"]))
-            lines.append(f"| {row['dataset']}, {row['change']} | {figures} |")
-    return "\n".join(lines)
+    rows = [
+        [f"{row['dataset']}, {row['change']}", *_hit_and_ndcg(row["test"])]
+        for row in result["rows"]
+        if "test" in row
+    ]
+    return markdown(["", "test, 100 negatives", "test, catalogue"], rows)
 
 
 def _hit_and_ndcg(figures: dict[str, float]) -> list[str]:
@@ -270,11 +257,9 @@ def normalisation_search_table(result: dict[str, Any]) -> str:
         drawn = row["drawn"]
         kind = f"drawn, tau {drawn['tau']}" if drawn else "as they came"
         places.setdefault(f"{row['dataset']}, {kind}", {})[row["normalize"]] = _with_error(row)
-    lines = ["| candidates | over both | over labels |", "|---|---|---|"]
-    lines += [
-        f"| {place} | {cells['both']} | {cells['objects']} |" for place, cells in places.items()
-    ]
-    return "\n".join([*lines, "", validation_note(result["seeds"])])
+    rows = [[place, cells["both"], cells["objects"]] for place, cells in places.items()]
+    note = validation_note(result["seeds"])
+    return markdown(["candidates", "over both", "over labels"], rows, note)
 
 
 def background_cost_table(result: dict[str, Any]) -> str:
@@ -283,12 +268,9 @@ def background_cost_table(result: dict[str, Any]) -> str:
     for row in result["rows"]:
         course = "{:g} to {:g}".format(*row["temperature"])
         cells.setdefault(course, {})[row["background"]] = _with_error(row)
-    lines = [
-        "| temperature | bags as they are | background taken out of training |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {course} | {found[True]} | {found[False]} |" for course, found in cells.items()]
-    return "\n".join([*lines, "", validation_note(result["seeds"])])
+    rows = [[course, found[True], found[False]] for course, found in cells.items()]
+    head = ["temperature", "bags as they are", "background taken out of training"]
+    return markdown(head, rows, validation_note(result["seeds"]))
 
 
 def candidate_search_table(result: dict[str, Any]) -> str:
@@ -296,13 +278,12 @@ def candidate_search_table(result: dict[str, Any]) -> str:
     courses = list(dict.fromkeys(tuple(row["temperature"]) for row in result["rows"]))
     places = dict.fromkeys((row["dataset"], row["scaling"]) for row in result["rows"])
     found = {(row["dataset"], row["scaling"], *row["temperature"]): row for row in result["rows"]}
-    heads = [f"temperature {start:g} to {end:g}" for start, end in courses]
-    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(courses)]
-    for dataset, scaling in places:
-        rows = [found[(dataset, scaling, *course)] for course in courses]
-        cells = [_with_error(row) for row in rows]
-        lines.append(f"| {dataset}, {scaling} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", validation_note(result["seeds"])])
+    rows = [
+        [f"{place[0]}, {place[1]}", *(_with_error(found[(*place, *each)]) for each in courses)]
+        for place in places
+    ]
+    head = ["", *(f"temperature {start:g} to {end:g}" for start, end in courses)]
+    return markdown(head, rows, validation_note(result["seeds"]))
 
 
 def _with_error(row: dict[str, Any]) -> str:

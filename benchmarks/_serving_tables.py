@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from _record import markdown
+
 RULES = {"paper": "the paper's MM+", "default": "as a plain fit scores"}
 
 
@@ -19,41 +21,35 @@ def service_table(result: dict[str, Any]) -> str:
         "against one in-process thread, sixteen per call": "{share_of_sixteen_per_call} times",
     }
     config, ready = result["configuration"], result["start_to_ready_seconds"]
-    lines = [
-        f"| {config['items']:,} items, {config['clients']} clients | last click (MM) | five clicks "
-        "(MM+) |".replace(",000", " 000"),
-        "|---|---|---|",
-        *(
-            f"| {name} | {form.format(**mm)} | {form.format(**plus)} |"
-            for name, form in rows.items()
-        ),
-        "",
+    about = f"{config['items']:,} items, {config['clients']} clients".replace(",000", " 000")
+    return markdown(
+        [about, "last click (MM)", "five clicks (MM+)"],
+        ([name, form.format(**mm), form.format(**plus)] for name, form in rows.items()),
         f"From start to ready: {ready['median']} s on the clock, {ready['processor_seconds']} s of "
         f"processor time. Load average before the run {config['load_average']:.1f}; "
         f"`{result['command']}`.",
-    ]
-    return "\n".join(lines)
+    )
 
 
 def framework_table(result: dict[str, Any]) -> str:
     """One line per rule and number of clients, then the large catalogue and processes."""
-    lines = [
-        "| 1000 items, one history a request | clients | processor time per request | bare route | "
-        "share of the bare route, processor time | on the clock | p99 over median |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = []
     for rule, name in RULES.items():
         for clients, found in result[f"small_catalogue_{rule}"].items():
             ours, bare = found["service"]["processor_us"], found["bare_route"]["processor_us"]
-            lines.append(
-                f"| {name} | {clients} | {ours:.0f} µs | {bare:.0f} µs | "
-                f"**{found['share_by_processor_time']:.2f}** | {found['share_of_bare_rate']:.2f} | "
-                f"{found['p99_over_p50']:.1f} |"
+            shares = (
+                f"**{found['share_by_processor_time']:.2f}**",
+                f"{found['share_of_bare_rate']:.2f}",
             )
+            ratio = f"{found['p99_over_p50']:.1f}"
+            lines.append([name, clients, f"{ours:.0f} µs", f"{bare:.0f} µs", *shares, ratio])
     large, processes = result["large_catalogue_16_clients"], result["processes_64_clients"]
     load = result["load_average"]
-    lines += [
-        "",
+    head = ["1000 items, one history a request", "clients", "processor time per request"]
+    head += ["bare route", "share of the bare route, processor time", "on the clock"]
+    return markdown(
+        [*head, "p99 over median"],
+        lines,
         f"100 000 items of 64 dimensions, MM+, 16 clients: {large['share_of_scoring']:.2f} of the "
         "rate of scoring alone in batches of sixteen on the clock, "
         f"{large['share_of_scoring_by_processor_time']:.2f} by processor time. Two processes "
@@ -66,29 +62,37 @@ def framework_table(result: dict[str, Any]) -> str:
         + f". Load average {load['before']:.1f} before and {load['after']:.1f} after, on "
         f"{result['hardware']['cores']} cores that the load generator shares: where it is above "
         f"them, only processor time says something; `{result['command']}`.",
-    ]
-    return "\n".join(lines)
+    )
 
 
 def cold_items_table(result: dict[str, Any]) -> str:
     """One column per log; new items by method, and what known items lose."""
     logs = result["logs"]
-    methods = list(next(iter(logs.values()))["hit@10"])
-    lines = [
-        "| HIT@10 | " + " | ".join(logs) + " |",
-        "|---|" + "---|" * len(logs),
-    ]
-    for method in methods:
-        cells = [f"{log['hit@10'][method]['new']:.3f}" for log in logs.values()]
-        lines.append(f"| among new items: {method} | " + " | ".join(cells) + " |")
-    cells = [f"{log['hit@10']['features']['all']:.4f}" for log in logs.values()]
-    lines.append("| new items among all: features | " + " | ".join(cells) + " |")
+    first = next(iter(logs.values()))
     alone = [log["hit@10"]["features"].get("all, one at a time") for log in logs.values()]
-    cells = ["" if cell is None else f"{cell:.4f}" for cell in alone]
-    lines.append("| the same, each new item added alone | " + " | ".join(cells) + " |")
-    for name in next(iter(logs.values()))["known_items_hit@10"]:
-        cells = [f"{log['known_items_hit@10'][name]:.4f}" for log in logs.values()]
-        lines.append(f"| known items: {name} | " + " | ".join(cells) + " |")
+    rows = [
+        [
+            f"among new items: {name}",
+            *(f"{log['hit@10'][name]['new']:.3f}" for log in logs.values()),
+        ]
+        for name in first["hit@10"]
+    ]
+    rows += [
+        [
+            "new items among all: features",
+            *(f"{log['hit@10']['features']['all']:.4f}" for log in logs.values()),
+        ],
+        [
+            "the same, each new item added alone",
+            *("" if cell is None else f"{cell:.4f}" for cell in alone),
+        ],
+        *(
+            [
+                f"known items: {name}",
+                *(f"{log['known_items_hit@10'][name]:.4f}" for log in logs.values()),
+            ]
+            for name in first["known_items_hit@10"]
+        ),
+    ]
     asked = ", ".join(f"{log['questions']} clicks ({name})" for name, log in logs.items())
-    lines += ["", f"Asked: {asked}; one seed; `{result['command']}`."]
-    return "\n".join(lines)
+    return markdown(["HIT@10", *logs], rows, f"Asked: {asked}; one seed; `{result['command']}`.")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _record import RESULTS, best_in_bold, markdown
 from scipy.stats import rankdata
 
-RESULTS = Path(__file__).parent / "results"
 OURS = "max-matching"
 
 Figures = dict[str, dict[str, float]]
@@ -19,13 +18,9 @@ Figures = dict[str, dict[str, float]]
 def unseen_table(bags: dict[str, Any]) -> str:
     """One line per figure: the mean rank of ours, of the next method, and where ours is behind."""
     del bags  # one of the files that are read
-    lines = [
-        "| | sets | methods | mean rank of a plain fit | next | first or level | furthest behind |",
-        "|---|---|---|---|---|---|---|",
-    ]
     shown = ("bags: instance AUROC", "bags: bag AUROC", "bags: bag accuracy", CANDIDATES, CLICKS)
     found = figures_of_recipe()
-    return "\n".join([*lines, *(_line(title, found[title]) for title in shown)])
+    return markdown(RANKED, (_ranked_row(title, found[title]) for title in shown))
 
 
 def candidates_table(result: dict[str, Any]) -> str:
@@ -34,21 +29,15 @@ def candidates_table(result: dict[str, Any]) -> str:
     means, ranks = found["means"], found["ranks"]
     ours = {each["dataset"]: each for each in result["trials"] if each["method"] == OURS}
     methods = [OURS, *sorted((name for name in ranks if name != OURS), key=ranks.__getitem__)]
-    head = ["set (check)", "ours", *methods[1:], "ours on training rows", "seconds of one core"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-
+    lines = []
     for name in sorted(means, key=lambda name: min(lead(means[name]), 0.0)):
-        best = max(means[name].values())
-        cells = [
-            f"{'**' * (means[name][each] == best)}{100 * means[name][each]:.1f}"
-            f"{'**' * (means[name][each] == best)}"
-            for each in methods
-        ]
+        cells = best_in_bold([100 * means[name][each] for each in methods], ".1f")
         on_training_rows = 100 * ours[name]["metrics"]["accuracy on training rows"]
         cells += [f"{on_training_rows:.1f}", f"{ours[name]['processor_seconds']:.0f}"]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines.append(f"| mean rank | {' | '.join(f'{ranks[each]:.2f}' for each in methods)} | | |")
-    return "\n".join(lines)
+        lines.append([name, *cells])
+    lines.append(["mean rank", *(f"{ranks[each]:.2f}" for each in methods), "", ""])
+    head = ["set (check)", "ours", *methods[1:], "ours on training rows", "seconds of one core"]
+    return markdown(head, lines)
 
 
 DRAWS = {
@@ -64,17 +53,13 @@ DRAWS = {
 
 def later_table(result: dict[str, Any]) -> str:
     """One line per figure of the sets taken later, with all sets where ours is far behind."""
-    lines = [
-        "| | sets | methods | mean rank of a plain fit | next | first or level | furthest behind | "
-        "more than two points behind |",
-        "|---" * 8 + "|",
-    ]
+    lines = []
     for title, figures in figures_of_trials(result["trials"]).items():
         gaps = {name: max(values.values()) - values[OURS] for name, values in figures.items()}
         far = [f"{n} ({gaps[n]:.3f})" for n in sorted(gaps, key=lambda n: -gaps[n])]
         shown = ", ".join(far[: sum(gap > MAX_BEHIND for gap in gaps.values())])
-        lines.append(f"{_line(title, figures)} {shown or 'nowhere'} |")
-    return "\n".join(lines)
+        lines.append([*_ranked_row(title, figures), shown or "nowhere"])
+    return markdown([*RANKED, "more than two points behind"], lines)
 
 
 def figures_of_trials(trials: list[dict[str, Any]]) -> dict[str, Figures]:
@@ -121,7 +106,7 @@ def draws_table(result: dict[str, Any]) -> str:
     del result  # one of the files that are read
     columns = {"the recipe": figures_of_recipe()}
     columns |= {f"{name} draw": figures_of_draw(files) for name, files in DRAWS.items()}
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = []
     for title in columns["the recipe"]:
         cells = [""] * len(columns)
         for place, figures in enumerate(columns.values()):
@@ -129,8 +114,8 @@ def draws_table(result: dict[str, Any]) -> str:
                 rank, others, n_sets = ranked(figures[title])
                 bold = "**" * (rank <= min(others.values()))
                 cells[place] = f"{bold}{rank:.2f}{bold} ({n_sets} sets)"
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([title, *cells])
+    return markdown(["", *columns], lines)
 
 
 def _of_bags(result: dict[str, Any], figure: str) -> Figures:
@@ -188,7 +173,11 @@ def lead(values: dict[str, float]) -> float:
     return values[OURS] - max(value for method, value in values.items() if method != OURS)
 
 
-def _line(title: str, figures: Figures) -> str:
+RANKED = ["", "sets", "methods", "mean rank of a plain fit", "next", "first or level"]
+RANKED.append("furthest behind")
+
+
+def _ranked_row(title: str, figures: Figures) -> list[object]:
     """Rank the methods that were run on every set; compare ours with all that were run on each."""
     ours, others, n_sets = ranked(figures)
     runner_up = min(others, key=others.__getitem__)
@@ -200,15 +189,13 @@ def _line(title: str, figures: Figures) -> str:
     lost = f"{worst}, {-leads[worst]:.3f}" if leads[worst] < 0 else "nowhere"
     next_one = f"{others[runner_up]:.2f} ({runner_up})"
     won = f"{n_first} of {n_sets}"
-    cells = [title, n_sets, len(others) + 1, f"**{ours:.2f}**", next_one, won, lost]
-    return "| " + " | ".join(map(str, cells)) + " |"
+    return [title, n_sets, len(others) + 1, f"**{ours:.2f}**", next_one, won, lost]
 
 
 def clicks_table(result: dict[str, Any]) -> str:
     """One line per log: what is simple, two networks, ours with what it took, and its price."""
     titles = ["popularity", "item-CF", "ALS", "EASE", "SASRec", "LRURec"]
-    head = ["log", "part", *titles, "ours, no parameter", "taken", "processor time of the fit"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines = []
     for log, rows in _over_seeds(result["rows"]).items():
         if OURS not in rows:
             continue
@@ -227,8 +214,9 @@ def clicks_table(result: dict[str, Any]) -> str:
         taken = said["Taken"] + (f", and {linear}" if linear != "none" else "")
         seconds = ours.get("fit_cpu_seconds")
         price = "" if seconds is None else f"{seconds:.0f} s"
-        lines.append(f"| {log} | {ours['split']} | {' | '.join(cells)} | {taken} | {price} |")
-    return "\n".join(lines)
+        lines.append([log, ours["split"], *cells, taken, price])
+    head = ["log", "part", *titles, "ours, no parameter", "taken", "processor time of the fit"]
+    return markdown(head, lines)
 
 
 BAG_FIGURES = {
@@ -257,7 +245,7 @@ def bag_ranks(bags: dict[str, Any]) -> str:
     """Mean rank of ours over all sets and over the check sets, and where it is behind."""
     rows, methods = bags["rows"], bags["methods"]
     check = {row["set"] for row in rows if row["part"] == "check"}
-    lines = ["| | all sets | check sets | more than two points behind |", "|---|---|---|---|"]
+    lines = []
     for name, title in BAG_FIGURES.items():
         ranks = _ranks(rows, name, methods)
         of_check = {each: rank for each, rank in ranks.items() if each in check}
@@ -267,8 +255,8 @@ def bag_ranks(bags: dict[str, Any]) -> str:
             f"{np.mean(list(each.values()), axis=0)[methods.index(OURS)]:.2f} ({len(each)} sets)"
             for each in (ranks, of_check)
         ]
-        lines.append(f"| {title} | {' | '.join(cells)} | {far or 'nowhere'} |")
-    return "\n".join(lines)
+        lines.append([title, *cells, far or "nowhere"])
+    return markdown(["", "all sets", "check sets", "more than two points behind"], lines)
 
 
 def bag_tables(bags: dict[str, Any]) -> str:
@@ -276,27 +264,18 @@ def bag_tables(bags: dict[str, Any]) -> str:
     rows, methods = bags["rows"], bags["methods"]
     part = {row["set"]: row["part"] for row in rows}
     seeds = {row["set"]: len(row["seeds"]) for row in rows if row["method"] == OURS}
-    lines: list[str] = []
+    tables: list[str] = []
     for name, title in BAG_FIGURES.items():
-        lines += [f"**{title[0].upper()}{title[1:]}**", ""]
-        lines += [f"| | {' | '.join(methods)} | behind |", "|---" * (len(methods) + 2) + "|"]
         figures = _of_bags(bags, name)
+        lines = []
         for each, gap in sorted(behind(rows, name).items(), key=lambda pair: -pair[1]):
-            values = figures[each]
-            best = max(values.values())
-            cells = [
-                ""
-                if m not in values
-                else f"{'**' * (values[m] == best)}{values[m]:.3f}{'**' * (values[m] == best)}"
-                for m in methods
-            ]
+            cells = best_in_bold([figures[each].get(method) for method in methods])
             about = part[each] if seeds[each] == 1 else f"{part[each]}, {seeds[each]} seeds"
-            lines.append(
-                f"| {each} ({about}) | {' | '.join(cells)} | {f'{gap:.3f}' if gap > 0 else ''} |"
-            )
+            lines.append([f"{each} ({about})", *cells, f"{gap:.3f}" if gap > 0 else ""])
         mean = np.mean(list(_ranks(rows, name, methods).values()), axis=0)
-        lines += [f"| mean rank | {' | '.join(f'{rank:.2f}' for rank in mean)} | |", ""]
-    return "\n".join(lines).rstrip()
+        lines.append(["mean rank", *(f"{rank:.2f}" for rank in mean), ""])
+        tables += [f"**{title[0].upper()}{title[1:]}**", markdown(["", *methods, "behind"], lines)]
+    return "\n\n".join(tables)
 
 
 def _ranks(rows: list[dict[str, Any]], figure: str, methods: list[str]) -> dict[str, Any]:
@@ -310,10 +289,10 @@ def _ranks(rows: list[dict[str, Any]], figure: str, methods: list[str]) -> dict[
 
 def bag_accuracy_table(result: dict[str, Any]) -> str:
     """Accuracy on whole bags beside the aim, which is bold where it is reached."""
-    lines = ["| | aim | accuracy | AUROC | seeds |", "|---|---|---|---|---|"]
+    lines = []
     for row in result["rows"]:
         mark = "**" if row["reached"] else ""
         cells = [row["set"], f"{row['aim']:.2f}", f"{mark}{row['accuracy']:.3f}{mark}"]
         cells += [f"{row['AUROC']:.3f}", str(len(row["seeds"]))]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(["", "aim", "accuracy", "AUROC", "seeds"], lines)

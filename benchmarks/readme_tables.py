@@ -14,14 +14,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _annotator_tables import annotator_table, real_table
 from _evidence_tables import (
     ablation_table,
     difference_table,
     folds_table,
     wider_grids_table,
 )
-from _label_noise_tables import accuracy_table, auroc_table, bag_table
+from _label_tables import (
+    accuracy_table,
+    annotator_table,
+    auroc_table,
+    bag_set_table,
+    bag_table,
+    question_table,
+    real_table,
+    set_table,
+)
 from _recall_tables import (
     among_100_table,
     chance_table,
@@ -32,6 +40,7 @@ from _recall_tables import (
     speed_table,
     time_split_table,
 )
+from _record import RESULTS, markdown
 from _reproduction_tables import (
     background_cost_table,
     best_baseline_table,
@@ -43,7 +52,6 @@ from _reproduction_tables import (
     reproduction_table,
     smoothing_table,
 )
-from _selective_tables import bag_set_table, question_table, set_table
 from _serving_tables import cold_items_table, framework_table, service_table
 from _speed_tables import (
     busy_cores_table,
@@ -62,7 +70,7 @@ from _speed_tables import (
     step_time_table,
     time_to_hit_table,
 )
-from _tradeoff_tables import trade_off_choices, trade_off_sets
+from _tradeoff_report import trade_off_choices, trade_off_sets
 from _unseen_tables import (
     bag_accuracy_table,
     bag_ranks,
@@ -75,7 +83,6 @@ from _unseen_tables import (
 )
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 SETTINGS = {"mil": "bags of digits", "pll": "digits with candidates", "rs": "simulated shop"}
@@ -97,16 +104,15 @@ def demo_table(result: dict[str, Any]) -> str:
         (row["setting"], row["metric"], row["method"]): f"{row['mean']:.3f} ± {row['std']:.3f}"
         for row in rows
     }
-    lines = [
-        "| | " + " | ".join(f"{SETTINGS[setting]}: {metric}" for setting, metric in columns) + " |",
-        "|---|" + "---|" * len(columns),
-    ]
-    for method, name in METHODS.items():
-        values = [cells.get((*column, method), "") for column in columns]
-        lines.append(f"| {name} | " + " | ".join(values) + " |")
     seeds = ", ".join(map(str, result["seeds"]["demo"]))
-    lines += ["", f"Mean and standard deviation over seeds {seeds}; `{result['command']}`."]
-    return "\n".join(lines)
+    return markdown(
+        ["", *(f"{SETTINGS[setting]}: {metric}" for setting, metric in columns)],
+        (
+            [name, *(cells.get((*column, method), "") for column in columns)]
+            for method, name in METHODS.items()
+        ),
+        f"Mean and standard deviation over seeds {seeds}; `{result['command']}`.",
+    )
 
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
