@@ -49,8 +49,8 @@ def row_features(
 ) -> FloatArray | None:
     """Return one vector per row, or None where the table has nothing to learn from.
 
-    Of shape (n_rows, n_features): all that was named side by side; by default the numeric columns,
-    else a column of text. `text`: a column of text, or several joined by commas; read by TF-IDF.
+    Of shape (n_rows, n_features): all that was named side by side; by default the numeric columns
+    and a column of text. `text`: a column of text, or several joined by commas; read by TF-IDF.
     `embedding`: one vector per row: a `.npy` file or an array. `embed`: a sentence-transformers
     model on this disk, which reads the text in place of TF-IDF. `taken`: columns that hold votes.
     """
@@ -68,18 +68,28 @@ def row_features(
     if features is not None:
         report("no features were named: labels come from the votes alone")
         return None
+    texts = _guess_text(table, taken)
     try:
-        return features_of_table(
-            table, None, taken, report, None, takes_text=False, fill=Fill(report)
-        )[0]
+        numbers, of_columns = features_of_table(
+            table, None, {*taken, *texts}, report, None, takes_text=False, fill=Fill(report)
+        )
     except NoFeaturesError:
-        pass  # text may do
-    names = _guess_text(table, taken)
-    if not names:
-        report("found no features and no text: labels come from the votes alone")
-        return None
-    report(f"took column {names[0]!r} as text")
-    return text_vectors(_texts(table, names), seed=0)
+        if not texts:
+            report("found no features and no text: labels come from the votes alone")
+            return None
+    else:
+        if of_columns is None or not texts:  # a list of features stands for the text already
+            return numbers
+        parts.append(numbers)
+    try:
+        parts.append(text_vectors(_texts(table, texts), seed=0))
+    except DataError:
+        if not parts:
+            raise
+        report(f"left out {texts[0]!r}, whose words stand in one row each")
+        return parts[0]
+    report(f"took column {texts[0]!r} as text{', beside the numbers' * (len(parts) > 1)}")
+    return np.concatenate(parts, axis=1)
 
 
 def _text_columns(

@@ -323,6 +323,14 @@ def test_text_without_an_embedding_works():
     found = resolve(frame, fit=nearest_mean)
     assert "took column 'text' as text" in found.notes
     assert accuracy(found, truth) > 0.95
+    frame["length"] = frame["text"].str.len()
+    found = resolve(frame, fit=nearest_mean)
+    assert "took column 'text' as text, beside the numbers" in found.notes
+    assert not any("left out 'text'" in note for note in found.notes)
+    assert accuracy(found, truth) > 0.95
+    frame["text"] = [f"a{row} b{row} c{row}" for row in range(120)]
+    found = resolve(frame, fit=nearest_mean)
+    assert "left out 'text', whose words stand in one row each" in found.notes
 
 
 def test_embeddings_need_one_vector_per_row(tmp_path):
