@@ -46,32 +46,35 @@ def _points(row: dict[str, Any]) -> str:
 
 def folds_table(result: dict[str, Any]) -> str:
     """Return accuracy on new and training rows under the folds of VI-PLL, and what is in print."""
-    names = {"recipe": "`ours`, the recipe", "plain": "`ours`, a plain fit"}
-    rows = result["rows"]
+    names = {"recipe": "**`ours`, the recipe**", "plain": "**`ours`, a plain fit**"}
     sets = list(result["published"])
     lines = []
     for method, words in names.items():
-        own = {row["set"]: row for row in rows if row["method"] == method}
-        if not own:
-            continue
-        new = [_fold_cell(own.get(name)) for name in sets]
-        seen = [f"{own[name]['training rows']:.3f}" if name in own else "" for name in sets]
-        lines += [[words, *new], [f"{words}, on training rows", *seen]]
-    methods = dict.fromkeys(
-        method for figures in result["published"].values() for method in figures
+        own = {row["set"]: row for row in result["rows"] if row["method"] == method}
+        lines.append([words, *(_fold_cell(own.get(name)) for name in sets)])
+    for method in result["published"][sets[0]]:
+        parts = [result["published"][name][method] for name in sets]
+        cells = [f"{each['new rows']:.3f} / {each['training rows']:.3f}" for each in parts]
+        lines.append([f"*{method}, published*", *cells])
+    gaps = [each for each in result["differences"] if each["method"] == "plain"]
+    n_sure = sum(each["p"] < MAX_P and each["mean"] > 0 for each in gaps)
+    n_lost = sum(each["p"] < MAX_P and each["mean"] < 0 for each in gaps)
+    first = [each for each in gaps if each["against"] == "VI-PLL"]
+    from_it = ", ".join(f"{each['set']} {each['mean']:+.3f} (p {each['p']:.2f})" for each in first)
+    return markdown(
+        ["", *sets],
+        lines,
+        f"New rows / training rows. {result['protocol']}. Published: {result['published_source']}. "
+        f"A plain fit on the new rows of the same folds, {result['test']}: ahead at p < {MAX_P} in "
+        f"{n_sure} of {len(gaps)}, behind in {n_lost}; from VI-PLL {from_it}. "
+        f"`{result['command']}`",
     )
-    for method in methods:
-        cells = [result["published"][name].get(method) for name in sets]
-        shown = ["" if cell is None else f"{cell:.3f}" for cell in cells]
-        lines.append([f"*{method}, published*", *shown])
-    note = f"{result['protocol']}. Published: {result['published_source']}. `{result['command']}`"
-    return markdown(["", *sets], lines, note)
 
 
 def _fold_cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
-    return f"{row['accuracy']:.3f} ± {row['std']:.3f}"
+    return f"{row['accuracy']:.3f} ± {row['std']:.3f} / {row['training rows']:.3f}"
 
 
 def wider_grids_table(result: dict[str, Any]) -> str:
@@ -134,14 +137,51 @@ def difference_table(result: dict[str, Any], *, metric: str = "accuracy") -> str
     )
 
 
-def _differences(result: dict[str, Any], metric: str) -> dict[tuple[str, str], PairedDifference]:
-    """Return the test of `ours` against every baseline on every set, over the seeds of both."""
+def ablation_order_table(result: dict[str, Any]) -> str:
+    """Return on every set how far Pairwise is from Max-Matching with hard max, and how sure."""
+    tests = {}
+    for name, methods in _by_seed(result, "accuracy").items():
+        seeds = sorted(set(methods["pairwise"]) & set(methods["paper"]))
+        gaps = np.array([methods["pairwise"][seed] - methods["paper"][seed] for seed in seeds])
+        tests[name] = corrected_t_test(gaps, TEST_TO_TRAIN)
+    adjusted = holm({name: test.p_value for name, test in tests.items()})
+    lines = []
+    for name, test in tests.items():
+        interval = f"{test.low:+.3f} to {test.high:+.3f}"
+        lines.append([name, f"{test.mean:+.3f}", interval, f"{adjusted[name]:.3f}", test.n_trials])
+    return markdown(
+        ["", "Pairwise is ahead by", "95 % interval", "p", "splits"],
+        lines,
+        f"Corrected resampled t-test, p adjusted by Holm. `{result['reproduced_with']}`",
+    )
+
+
+def click_chance_table(result: dict[str, Any]) -> str:
+    """Return how far `ours` is ahead on every log, and what other users might have changed."""
+    lines = []
+    for row in result["rows"]:
+        baseline = f"{row['its figure']:.3f} ({row['baseline']})"
+        interval = f"{row['low']:+.3f} to {row['high']:+.3f}"
+        ours, lead = f"{row['ours']:.3f}", f"{row['lead']:+.3f}"
+        lines.append([row["set"], ours, baseline, lead, interval, row["users"]])
+    head = ["", f"{result['metric']} of `ours`", "best baseline", "ahead by", "95 % over users"]
+    return markdown([*head, "users"], lines, f"`{result['command']}`")
+
+
+def _by_seed(result: dict[str, Any], metric: str) -> dict[str, dict[str, dict[int, float]]]:
+    """Return figures by data set, method and seed, as chosen by the first criterion."""
     found: dict[str, dict[str, dict[int, float]]] = {}
     for line in result["trials"]:
         trial = read_trial_line("", line)
         if trial.criterion == result["criteria"][0] and metric in trial.metrics:
             methods = found.setdefault(trial.dataset, {})
             methods.setdefault(trial.method, {})[trial.seed] = trial.metrics[metric]
+    return found
+
+
+def _differences(result: dict[str, Any], metric: str) -> dict[tuple[str, str], PairedDifference]:
+    """Return the test of `ours` against every baseline on every set, over the seeds of both."""
+    found = _by_seed(result, metric)
     tests = {}
     for name, methods in found.items():
         ours = methods.get("ours", {})

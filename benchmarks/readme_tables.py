@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from _evidence_tables import (
+    ablation_order_table,
     ablation_table,
+    click_chance_table,
     difference_table,
     folds_table,
     wider_grids_table,
@@ -180,6 +182,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_amazon:budget": budget_table,
     "reproduce_pll:differences": difference_table,
     "reproduce_mil:differences": difference_table,
+    "reproduce_mil:ablation-order": ablation_order_table,
+    "click_chance": click_chance_table,
     "reproduce_pll-noise:differences": difference_table,
     "reproduce_pll_final:budget": budget_table,
     "reproduce_mil_final:budget": budget_table,

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from groupnoise import (
+    Groups,
     MaxMatchingMILClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
+from groupnoise.clicks import cut_windows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper_settings.md").read_text(encoding="utf-8")
 MAKES_NO_FIGURE = set(re.findall(r"`(\w+)`", PAGE.rpartition("left out of the tables:")[2]))
@@ -37,15 +39,17 @@ def test_every_parameter_stands_on_the_page_with_its_value(estimator_class):
 
 
 def test_what_the_page_calls_exact_differs_in_nothing_and_can_be_fitted():
-    call = re.search(r"^MaxMatchingRecommender\.paper\((.+)\)", PAGE, re.MULTILINE).group(1)
+    call = re.search(r"^model = MaxMatchingRecommender\.paper\((.+)\)", PAGE, re.MULTILINE).group(1)
     keywords = ast.parse(f"f({call})").body[0].value.keywords
     overrides = {each.arg: ast.literal_eval(each.value) for each in keywords}
     rows = table_of("MaxMatchingRecommender")
     differs = {name for name, (_, words) in rows.items() if "Differs" in words}
     # Without a sample there is no number of negatives.
     assert differs - {"n_negatives"} == set(overrides)
-    histories = [[item % 7, 1, 2, 3, 4, 5, (item + 1) % 7] for item in range(20)]
+    histories = [[item % 7, 1, 2, 3, 4, 5, (item + 1) % 7, 2] for item in range(20)]
+    segments = cut_windows(Groups.from_lists(histories), "chunks", size=5).groups
     model = MaxMatchingRecommender.paper(**{**overrides, "max_epochs": 2}, dim=4, random_state=0)
-    model.fit(histories)
+    model.fit(segments)
+    assert [len(segment) for segment in segments][:2] == [5, 1]
     assert len(model.history_) == 2
     assert not model.decisions_.trials

@@ -130,7 +130,8 @@ class BagTrial:
     def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
         """Fit on labelled bags, or on labelled instances."""
         if supervised:
-            inputs, targets = _known_instances(self.train)
+            rows, targets = _known_instances(self.train)
+            inputs = Groups(rows, np.arange(len(rows) + 1))  # each its own bag, as is meant
         else:
             inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
         if plain:

@@ -1,11 +1,13 @@
 """Choosing settings: by validation alone, once per criterion, once per reading."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from groupnoise import (
+    MaxMatchingMILClassifier,
     MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
@@ -163,6 +165,15 @@ def test_bags_of_one_label_are_a_trial_for_pairs_of_instance_and_label_too():
     make = partial(MaxMatchingMIPLClassifier, hidden=(4,), max_epochs=1)
     (result,), _ = run_method(BagTrial("digits", 0, *parts), Method("pairs", make))
     assert set(result.metrics) == {"accuracy"}
+
+
+def test_labelled_instances_in_the_order_of_their_bags_are_no_mistake():
+    bags = load_digit_bags(60, random_state=0)
+    truth = np.repeat(np.arange(60) % 6, bags.bags.sizes)
+    part = replace(bags, instance_labels=truth)
+    model = MaxMatchingMILClassifier.fixed(encoder="identity", max_epochs=1)
+    watched = BagTrial("digits", 0, part, part, part).fit(model, supervised=True)
+    assert watched.n_epochs == 1
 
 
 def test_ages_are_also_counted_within_a_tolerance():
