@@ -40,6 +40,10 @@ CASES: tuple[tuple[str, str, str, str, float, list[float]], ...] = (
     ("pll", "birdsong", "proden", "learning_rate", 3e-3, [1e-3]),
     ("mil", "sival-like", "attention-mil", "learning_rate", 3e-2, [1e-1]),
     ("mil", "sival-like", "mi-net", "learning_rate", 3e-3, [1e-3]),
+    ("mil", "letter-nonsense", "gicf", "bag_weight", 10.0, [100.0]),
+    ("mil", "letter-walk", "gicf", "bag_weight", 10.0, [100.0]),
+    ("mil", "spambase-bags", "gicf", "learning_rate", 1.0, [10.0]),
+    ("mil", "spambase-bags", "imil", "learning_rate", 1e-3, [1e-4]),
 )
 """Recipe, data set, method, parameter, the end that was often taken, and what lies beyond it."""
 
