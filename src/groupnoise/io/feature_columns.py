@@ -32,6 +32,8 @@ from groupnoise.io.word_features import (
 MAX_NAME = 40
 """Characters of a word that may name a row."""
 MARKED = "numbers with a unit or marks between thousands: write the numbers alone"
+MAX_BESIDE_TEXT = 50
+"""Columns of numbers beside which text is read too; more of them may be what was read from it."""
 _MARKED_NUMBER = r"^\s*\(?[+-]?[€$£]?\s*\d[\d.,']*\s*(%|[€$£]|[a-zA-Zµ°/²³]{1,6})?\)?\s*$"
 _POSITION = re.compile(r"column_(\d+)")
 
@@ -61,8 +63,8 @@ def features_of_table(
     `group_of_row`: the group of each row, which a column may number.
     `takes_text`: whether words become features: of columns of text or of categories that were
         named, or, where nothing is numeric, of the column with the most words.
-    `answers`: what rows are labelled with, where it is known: then categories are features without
-        being named, and a column that gives the answer away is none.
+    `answers`: what rows are labelled with, where it is known: then categories, and text beside
+        numbers, are features without being named, and a column that gives the answer away is none.
     `fill`: what stands in place of missing numbers, which are refused without it.
     """
     columns = table.frame.columns
@@ -189,7 +191,7 @@ def feature_columns(
     """Return the columns of features, and those of categories whose words are features.
 
     Those named, a column of lists, or what is free and numeric or, where `answers` are known, a
-    category.
+    category or text.
     """
     columns = table.frame.columns
     if features is not None:
@@ -234,6 +236,10 @@ def feature_columns(
             left_out[column] = "hardly ever differs"
     chosen = [column for column in numeric if column not in left_out]
     recurring = [column for column in recurring if column not in left_out]
+    text = None
+    if answers is not None and 0 < len(chosen) <= MAX_BESIDE_TEXT:
+        text = _text_beside(table, [c for c in words if c not in categories], group_of_row)
+        left_out.pop(text, None)  # type: ignore[arg-type]
     if not chosen and not recurring:
         others = f" ({_listing(left_out)})" if left_out else ""
         words = [column for column, why in left_out.items() if why.startswith("not numeric")]
@@ -243,9 +249,28 @@ def feature_columns(
             f"numbers or of text with `features` (--features{such_as})."
         )
     _say_taken(table, chosen, recurring, report)
+    if text is not None:
+        report(f"took the words of column {text!r} as features, beside the numbers")
+        recurring.append(text)
     if left_out:
         report(f"left out {_listing(left_out)}")
     return chosen, recurring
+
+
+def _text_beside(table: Table, free: Collection[str], group_of_row: IntArray | None) -> str | None:
+    """Return the column of text to be read beside numbers, if any.
+
+    Text that whole groups share tells no object of theirs from the others.
+    """
+    free = [c for c in free if not is_id_name(c) and not holds_times(table.frame[c])]
+    column = guess_text_column(table, free)
+    if column is None or not has_words(table, column):
+        return None
+    if group_of_row is not None:
+        pairs = pl.DataFrame({"group": group_of_row, "cells": table.frame[column]}).unique()
+        if len(pairs) == pairs["group"].n_unique():
+            return None
+    return column
 
 
 def _say_taken(

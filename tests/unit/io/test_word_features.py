@@ -75,3 +75,31 @@ def test_empty_cells_of_categories_are_counted_when_a_model_is_to_learn(features
     said = []
     read_bags(rows(["red", "blue", "blue", None]), features=features, report=said.append)
     assert any("15 of 60 cells of column 'colour' are empty" in sentence for sentence in said)
+
+
+def with_text(n=60):
+    words = ["app", "parcel", "refund", "late", "crashed", "thanks", "twice", "box"]
+    generator = np.random.default_rng(1)
+    said = [" ".join(generator.choice(words, size=3, replace=False)) for _ in range(n)]
+    return rows(["red"], n).drop("colour").with_columns(text=pl.Series(said))
+
+
+def test_text_is_read_beside_numbers():
+    frame = with_text().drop("bag", "label")
+    frame = frame.with_columns(
+        candidates=pl.Series(["a;b" if row % 3 else "c" for row in range(60)])
+    )
+    said = []
+    data = read_candidates(frame, report=said.append)
+    assert {"x", "text: parcel", "text: refund"} <= set(data.feature_names)
+    assert "took the words of column 'text' as features, beside the numbers" in said
+    again = read_candidates(frame.head(4), labels_needed=False, feature_names=data.feature_names)
+    np.testing.assert_array_equal(again.features, data.features[:4])
+    many = frame.with_columns(**{f"e{i}": pl.col("x") + 0.1 * i for i in range(60)})
+    assert read_candidates(many).features.shape[1] == 61  # what an embedding of the text may be
+
+
+def test_text_that_whole_bags_share_tells_no_instance_from_the_others():
+    assert "text: parcel" in read_bags(with_text()).feature_names
+    shared = with_text().with_columns(pl.col("text").first().over("bag"))
+    assert read_bags(shared).feature_names == ("x",)

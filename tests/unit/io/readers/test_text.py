@@ -56,8 +56,9 @@ def test_text_and_numbers_stand_side_by_side_where_both_are_named():
     np.testing.assert_array_equal(again.features, found.features)
 
 
-def test_numbers_alone_are_taken_where_nothing_is_named():
-    assert read_candidates(frame(stars=[5.0, 4.0, 1.0, 2.0, 5.0, 1.5])).feature_names == ("stars",)
+def test_text_is_read_beside_numbers_where_nothing_is_named():
+    found = read_candidates(frame(stars=[5.0, 4.0, 1.0, 2.0, 5.0, 1.5]))
+    assert {"stars", "review: goal"} <= set(found.feature_names)
 
 
 def test_bags_of_sentences_are_read_too():
