@@ -94,7 +94,8 @@ def configure_threads() -> ThreadChoice:
     True
     """
     global _is_chosen_here, _is_one_for_arrays
-    given = os.environ.get("OMP_NUM_THREADS", "")
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    given = said.partition(",")[0].strip()  # a list has a number for each level of nesting
     asked = not _is_chosen_here and given.isdigit() and int(given) > 0
     _is_chosen_here = not asked
     if not asked and "OPENBLAS_NUM_THREADS" not in os.environ:
@@ -102,7 +103,7 @@ def configure_threads() -> ThreadChoice:
     threads = int(given) if asked else available_cores()
     source = f"{counted(threads, 'cores')} available to this process"
     if asked:
-        source = f"OMP_NUM_THREADS={given}"
+        source = f"OMP_NUM_THREADS={said}"
     if _is_one_for_arrays:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
         source += ", one for arrays of numpy"
@@ -122,7 +123,8 @@ def configure_threads() -> ThreadChoice:
             "configure_threads() before it, or set OMP_WAIT_POLICY=PASSIVE"
         )
         return ThreadChoice(torch.get_num_threads(), False, f"{source}; {late}")
-    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if not asked:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     if not any(name in os.environ for name in WAITING):
         os.environ.update(WAITING)
     waiting = SLEEPING if _is_passive() else "threads wait as the environment says"

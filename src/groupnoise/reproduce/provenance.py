@@ -21,6 +21,7 @@ PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
 ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
 SHARED = ("core", "training", "decisions")
 """Rooms that every method rests on."""
+TIMES = "reproduce/recipes/times.json"
 PROTOCOL = ("jobs.py", "recipes.py", "run.py", "trials.py")
 """Modules of this room that decide what is fitted on what, and what is scored."""
 
@@ -94,14 +95,17 @@ def provenance(setting: str) -> dict[str, Any]:
 
 
 @functools.cache
-def checkout() -> dict[str, Any]:
-    """Return the commit of the package's own checkout, if it is one."""
-    folder = Path(groupnoise.__path__[0])
+def checkout(folder: Path = Path(groupnoise.__path__[0])) -> dict[str, Any]:
+    """Return the commit of the package's own checkout, if it is one, and whether files differ.
+
+    The times that estimates rest on make no figure, and keeping trials rewrites them.
+    """
     try:
         commit = _git(folder, "rev-parse", "HEAD")
         # A repository that merely holds the environment says nothing about this package.
         _git(folder, "ls-files", "--error-unmatch", "__init__.py")
-        return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain", "--", "."))}
+        changed = _git(folder, "status", "--porcelain", "--", ".", f":(exclude){TIMES}")
+        return {"commit": commit, "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         return {"commit": None, "dirty": None}
 

@@ -62,6 +62,8 @@ def test_what_the_user_set_is_left_alone():
     given = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "ACTIVE"}
     assert chosen(**given) == ["2", "ACTIVE", "False", "2", "2"]
     assert chosen(GOMP_SPINCOUNT="9")[-2:] == [CORES, CORES]
+    nested = {"OMP_NUM_THREADS": "1,1", "OMP_MAX_ACTIVE_LEVELS": "2"}
+    assert chosen(**nested) == ["1", "PASSIVE", "True", "1", "1"]
 
 
 def test_arrays_are_multiplied_and_solved_by_one_thread_and_large_systems_by_all():
