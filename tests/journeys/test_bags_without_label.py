@@ -77,7 +77,8 @@ def test_every_command_knows_bags_without_a_label(command, tmp_path, name, empty
     assert len(carriers) == 15 + 15 + 2 * 15
     command("heatmap", "model", name, "-o", "page.html")
     assert 'data-given="no label"' in (tmp_path / "page.html").read_text()
-    audited = ["--folds", "2", "-o", "audit", "--clean", "clean.csv", "-p", "max_epochs=15", "-q"]
+    audited = ["--folds", "2", "-o", "audit", "--clean", "clean.csv", "-q"]
+    audited += ["-p", "background=true", "-p", "max_epochs=15"]
     command("audit", name, *ROLES, *audited)
     cleaned = pl.read_csv(tmp_path / "clean.csv")
     kept = cleaned.filter(pl.col("Schaeden").is_null() | (pl.col("Schaeden") == "none"))

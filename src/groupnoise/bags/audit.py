@@ -60,6 +60,7 @@ class BagSource:
     ) -> None:
         self.dataset = dataset
         self.truth = truth
+        self._decided: dict[str, Any] = {}
         self.teaches = np.ones(len(dataset.bags), dtype=bool) if teaches is None else teaches
         n_labels: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
         self.group_counts: IntArray = np.maximum(n_labels, 1)
@@ -95,7 +96,14 @@ class BagSource:
         if self.truth is not None and (self.truth >= 0).any():
             known = Groups(self.truth[:, None], self.dataset.bags.offsets).subset(rows).objects
             named["truth"] = [label if label >= 0 else None for label in known[:, 0].tolist()]
-        return clone(estimator).fit(bags, self.dataset.labels[rows].astype(np.int64), **named)
+        template = clone(estimator).set_params(**self._decided)
+        fitted = template.fit(bags, self.dataset.labels[rows].astype(np.int64), **named)
+        if getattr(fitted, "ensemble_", None) is not None and not self._decided:
+            # Searched for once: what later folds take over are settings, not what was learned.
+            self._decided = {"ensemble": fitted.decisions_.members}
+            if fitted.negative_label_ is not None:
+                self._decided["negative_label"] = fitted.negative_label_
+        return fitted
 
     def calibrate(self, model: Any, rows: IntArray) -> None:
         """Calibrate a model on bags it has not seen."""
@@ -146,20 +154,25 @@ class BagSource:
             **tally.columns(),
             "noise": noise,
         }
-        gain = _gain(odds, own) if getattr(model, "ensemble_", None) is None else None
+        gain = label_gains(odds, own) if getattr(model, "ensemble_", None) is None else None
         return Findings(groups, instances, gain)
 
 
-def _gain(odds: FloatArray, labels: BoolArray) -> FloatArray:
+def label_gains(odds: FloatArray, labels: BoolArray) -> FloatArray:
     """Return by how much likelier the labels of each bag are than by their frequencies, in nats.
 
     `odds`, `labels` (n_bags, n_classes + 1): the last column stands for no label.
     """
-    rates = np.clip(labels.mean(axis=0), TINY, 1.0 - TINY)
-    frequent = np.log(rates) - np.log1p(-rates)
-    sign = np.where(labels, -1.0, 1.0)
-    gains = np.logaddexp(0.0, sign * frequent) - np.logaddexp(0.0, sign * odds)
-    return gains[:, rates > TINY].sum(axis=1)
+    rates = labels.mean(axis=0)
+    varies = (rates > 0.0) & (rates < 1.0)
+    odds, labels, rates = odds[:, varies], labels[:, varies], rates[varies]
+    chance = np.where(labels, rates, 1.0 - rates)
+    told = np.exp(-np.logaddexp(0.0, np.where(labels, -odds, odds)))
+    # Odds have no bounds where all bags are told apart but one, which would outweigh the others:
+    # by Laplace's rule of succession nothing is known of two bags among two more than these.
+    doubt = 2.0 / (2.0 + len(odds))
+    gains: FloatArray = np.log1p((1.0 - doubt) * (told / chance - 1.0)).sum(axis=1)
+    return gains
 
 
 def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:

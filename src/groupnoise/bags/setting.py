@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,6 @@ class BagSetting(Setting[BagDataset]):
     )  # fmt: skip
     models = ("predict_bags",)
     # An audit asks which instances match nothing, so they get somewhere to go.
-    audit_parameters: ClassVar[dict[str, Any]] = {"background": True, "absent_strength": 1.0}
     read = staticmethod(read_bags)
     subset = staticmethod(subset_bags)
     describe = staticmethod(describe_bags)

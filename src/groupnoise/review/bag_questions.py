@@ -176,8 +176,9 @@ def who_carries(
     label then teaches by the object that was chosen; one of several labels teaches which object has
     which. A label that no object carries is dropped, and a bag without any teaches nothing.
     `estimator`: a Max-Matching classifier of bags; by default one that decides its parameters
-    itself. `budget`: time that each of the five folds may search for parameters. `report`: told
-    which label is taken as negative, of which nothing is asked, and what the models warn of.
+    itself. `budget`: time to search for parameters in, which the first of five folds does for all.
+    `report`: told which label is taken as negative, of which nothing is asked, and what the models
+    warn of.
     """
     from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource

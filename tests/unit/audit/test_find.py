@@ -18,7 +18,7 @@ from groupnoise import (
 from groupnoise.audit import cleaned_copy, find as _find
 from groupnoise.audit.page import audit_page
 from groupnoise.bags import load_digit_bags
-from groupnoise.bags.audit import HeldOutOdds, suspicions
+from groupnoise.bags.audit import BagSource, HeldOutOdds, label_gains, suspicions, with_none
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
@@ -254,6 +254,27 @@ def test_a_judge_that_tells_bags_by_chance_is_said_to_and_another_is_not(shift):
     told = any("no better than by the frequencies" in each for each in issues.warnings)
     assert told == (shift == 0.0)
     assert ("knows little" in audit_page(issues, data)) == (shift == 0.0)
+
+
+def test_folds_of_bags_share_the_search_of_the_first_one():
+    source = BagSource(load_digit_bags(100, n_classes=2, random_state=0))
+    model = MaxMatchingMILClassifier(
+        encoder="identity", scaling="standard", likelihood="noisy_or", weight_decay=0.01,
+        background=True, random_state=0,
+    )  # fmt: skip
+    first, second = (source.fit(model, rows) for rows in np.split(np.arange(100), 2))
+    assert first.decisions_.trials
+    assert not second.decisions_.trials
+    assert first.decisions_.members == second.decisions_.members
+
+
+def test_a_single_bag_that_a_judge_gets_utterly_wrong_makes_it_no_judge_by_chance():
+    labels = with_none(np.tile(np.eye(2, dtype=bool), (30, 1)))
+    odds = np.where(labels, 200.0, -200.0)
+    odds[0, :2] *= -1.0
+    gain = label_gains(odds, labels)
+    assert gain.mean() > gain.std() / np.sqrt(len(gain))
+    assert label_gains(np.zeros(odds.shape), labels) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_an_audit_repeats_what_the_fit_of_its_judge_warned_of(row_model, rows):
