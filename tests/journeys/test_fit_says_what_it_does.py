@@ -18,12 +18,12 @@ def log(command, tmp_path):
 
 def test_quiet_leaves_one_line_of_what_was_decided(command, log):
     whole = command("fit", log, "-o", "model", *QUICK)
-    assert "Taken: " in whole.out
-    assert "settings, judged by" in whole.out
+    assert "Chosen: " in whole.out
+    assert "settings, scored by" in whole.out
     quiet = command("fit", log, "-o", "other", *QUICK, "-q")
     decided, saved = quiet.out.splitlines()
-    assert decided.startswith("taken: ")
-    assert "; held out: " in decided
+    assert decided.startswith("chosen: ")
+    assert "; held-out score: " in decided
     assert "popularity 0." in decided
     assert saved.startswith("max-matching on clicks: saved to other")
 

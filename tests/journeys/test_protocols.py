@@ -143,7 +143,7 @@ def test_odd_logs_are_told_of_in_a_sentence_each(command, tmp_path):
     fit = ["fit", *words, "-o", "model", "-q", "--method", "popularity"]
     said = command(*fit, "--protocol", "leave_one_out").err
     for sentence in (
-        "1 history of one click, which leaves nothing to be asked for",
+        "1 history skipped: a single click leaves nothing to predict",
         "targets clicked before by the same user",
         "rows not in order of time, which have been sorted",
         "clicks at the time of the user's click before",

@@ -247,8 +247,8 @@ def _told_by_chance(gains: list[FloatArray], units: str) -> list[str]:
     if gain.mean() > error:
         return []
     return [
-        f"{units} are told no better than by the frequencies of their labels; look at whether the "
-        "features tell the labels apart and whether labels are right."
+        f"{units} are predicted no better than by the frequencies of their labels; check whether "
+        "the features carry information about the labels and whether the labels are right."
     ]
 
 

@@ -27,7 +27,9 @@ SHOWN_COLUMNS = {
     "never_chosen": ("source", "object", "occurrences"),
     "users": ("source", "clicks", "object", "repeats", "in_a_minute", "why"),
 }
-OF_CHANCE = "what judged knows little, so its lists may accuse what is right"
+OF_CHANCE = (
+    "the model behind this audit is no better than chance, so its lists may flag correct entries"
+)
 """What stands before a sentence on models that tell held-out groups no better than chance."""
 SETTING_WORDS = {
     "mil": ("bags", "instances"),

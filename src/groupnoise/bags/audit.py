@@ -368,7 +368,7 @@ def _add_instance_truth(draft: Description, dataset: BagDataset, truth: IntArray
     negative = negative_name(names, dataset.labels)
     is_negative = np.array([name == negative for name in names])[np.maximum(truth, 0)]
     draft.facts |= {
-        "instances of a class of their bag, share": float(is_witness.mean()),
+        "fraction of instances with a label of their bag": float(is_witness.mean()),
         "instances of background or unknown class": int((~known).sum()),
         "bag labels without a known witness": int(lacks_witness.sum()),
     }

@@ -35,14 +35,14 @@ MIN_GAIN = 1e-3
 CLEAR = 2.0
 """Standard errors by which held-out bags must prefer a negative label that no name tells of, and
 members to the frequencies of labels."""
-CRITERION = "held-out bags: log likelihood, and evidence of single instances"
+CRITERION = "log-likelihood of held-out bags and of the evidence in their instances"
 NO_BACKGROUND = (
-    "Held-out bags did not ask for a background: every instance is given one of the classes, also "
-    "where none fits (background=True, or -p background=true, lets instances be of none)."
+    "Held-out bags show no need for a background class: every instance gets one of the classes, "
+    "even where none fits (background=True, or -p background=true, allows instances of no class)."
 )
 SHARED_BACKGROUND = (
-    "Many held-out instances are alike in bags of all labels, so that instances may be background "
-    "(background=False, or -p background=false, gives each its likeliest class)."
+    "Many held-out instances look alike in bags of every label, so instances may be background "
+    "(background=False, or -p background=false, gives each its most likely class)."
 )
 
 
@@ -290,7 +290,7 @@ def guess_negative(
         named = labels if column is None else np.delete(labels, column, axis=1)
         generator = np.random.default_rng(seed)
         search = BagSearch(bags, named, column is not None, generator, patients, by_candidates=True)
-        facts = {"zeros among the features": 0.0, "bags": len(bags)}
+        facts = {"fraction of zeros": 0.0, "bags": len(bags)}
         first: dict[Any, Option] = {}
         for option in bag_options(search.problem, facts):
             parameters = option.parameters

@@ -56,11 +56,11 @@ def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, A
         "classes": int(labels.shape[1]),
         "instances per bag": round(float(np.mean(bags.sizes)), 2),
         "labels per bag": round(float(counts.mean()), 2),
-        "zeros among the features": round(float((some == 0).mean()), 3),
-        "pieces of the features": _n_pieces(some),
+        "fraction of zeros": round(float((some == 0).mean()), 3),
+        "columns of binned features": _n_pieces(some),
     }
-    if facts["zeros among the features"] > SPARSE and n_even(some) < MIN_EVEN:
-        facts["sizes of the features"] = "uneven"
+    if facts["fraction of zeros"] > SPARSE and n_even(some) < MIN_EVEN:
+        facts["feature scales"] = "uneven"
     if negative is not None:
         facts["negative label"] = str(negative)
     if not counts.all():
@@ -92,17 +92,17 @@ def bag_options(
     the bags or many the features are.
     """
     # Categories beside prices are no words: one size for all would leave nothing of them.
-    is_even = "sizes of the features" not in facts
-    sparse = facts["zeros among the features"] > SPARSE and is_even
+    is_even = "feature scales" not in facts
+    sparse = facts["fraction of zeros"] > SPARSE and is_even
     scalings = ("rms", "standard", "power") if sparse else ("standard", "power", "rms")
     of_networks = scalings[:2]
-    if facts.get("pieces of the features"):
+    if facts.get("columns of binned features"):
         # Tables of few features bend rather than keep their zeros.
         scalings, of_networks = ("standard", "power", PIECES), ("power", PIECES)
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
-        regions = (LANDMARKS,) if facts.get("pieces of the features") and not few else ()
+        regions = (LANDMARKS,) if facts.get("columns of binned features") and not few else ()
         linear = [
             _settings(problem, likelihood, each)
             for each in (*scalings, *regions)

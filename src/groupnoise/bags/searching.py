@@ -155,10 +155,10 @@ def search_members(
     else:
         every, taken = _of_several_labels(trials, options, explicit)
     why = (
-        "Settings are averaged by the evidence of held-out bags for each; of settings that differ "
-        "in weight decay alone, the strongest decay that is level with the best was kept."
+        "Settings are averaged with weights from their held-out scores; among settings that differ "
+        "only in weight decay, the strongest decay that scores as well as the best was kept."
         if len(taken) > 1
-        else "Held-out bags speak clearly for one setting."
+        else "One setting is clearly ahead on held-out bags."
     )
     # Those that see bags as a whole are judged by bags alone: their scores mean something else.
     whole = {each.name for each in every if each.parameters["likelihood"] == STATISTICS}

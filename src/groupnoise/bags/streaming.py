@@ -60,13 +60,13 @@ def decide_anywhere(
         "instances": bags.n_objects,
         "instances per bag": round(float(np.mean(bags.sizes)), 2),
         "labels per bag": round(float(labels.sum(axis=1).mean()), 2),
-        "bags of the sample": len(taken),
-        "instances of the sample": sample.n_objects,
+        "bags in the sample": len(taken),
+        "instances in the sample": sample.n_objects,
     }
     why = (
         f"The bags are larger than memory: settings were compared on {len(taken)} of them with up "
-        f"to {counted(int(sample.sizes.max()), 'instances')} each, drawn at random; what was "
-        "taken was then trained on all bags from disk."
+        f"to {counted(int(sample.sizes.max()), 'instances')} each, drawn at random; the chosen "
+        "ones were then trained on all bags from disk."
     )
     decisions = replace(said, facts=facts, reasons=(why, *said.reasons))
     # Held-out bags of the sample are thinned; instances are what they are all the same.

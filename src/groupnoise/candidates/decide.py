@@ -39,7 +39,7 @@ TRIAL_EPOCHS = ((4_000, 0.5), (math.inf, 0.25))
 """(rows up to, share of the epochs that a trial gets): with fewer steps networks on few rows look
 worse beside kernels than they are in the end."""
 SMOOTHINGS = (1.0, 2.0, 4.0)
-CRITERION = "information on held-out candidates (log lift over other rows)"
+CRITERION = "log lift on held-out rows (own candidates against those of other rows)"
 DECIDED = (
     "encoder",
     "hidden",
@@ -106,18 +106,18 @@ def choose_settings(
     reasons = [f"{best[0].name!r} predicted held-out candidates best: {best[0].why}."]
     if len(best) > 1:
         reasons.append(
-            f"{len(best)} settings are averaged: their errors differ, and none is sure to win."
+            f"{len(best)} settings are averaged: their errors differ, and none is clearly best."
         )
     if search.out_of_time:
         reasons.append(f"The budget of {budget:g} s ended the search before all was tried.")
     warnings = []
     if first.score is None or first.std_error is None or first.score <= 2 * first.std_error:
         warnings.append(
-            "held-out candidates are predicted no better than by how frequent labels are; check "
-            "that rows of X and candidates are in the same order and that the features tell "
-            "labels apart."
+            "held-out candidates are predicted no better than by label frequencies alone; check "
+            "that the rows of X and the candidates are in the same order and that the features "
+            "carry information about the labels."
         )
-    best, why, doubts = _in_line(trials, best, weights, first.resource, facts["labels in an order"])
+    best, why, doubts = _in_line(trials, best, weights, first.resource, facts["ordered labels"])
     taken = {option.name: option for option in best}
     decisions = Decisions(
         facts=facts,
@@ -154,8 +154,8 @@ def _in_line(
         options = _as_frequent(trials, options, share)
         if any(each.parameters["label_offsets"] for each in options):
             reasons.append(
-                "Answers are brought near how frequent labels are (label_offsets): by held-out "
-                "candidates the answers of these settings were far from it."
+                "Predicted label frequencies are corrected (label_offsets): they were far from "
+                "the frequencies that held-out candidates imply."
             )
     options = _as_sure_together(trials, options, weights, share)
     ahead = _label_ahead(trials, options, weights, share)
@@ -163,8 +163,8 @@ def _in_line(
     width = options[0].parameters["ordinal_smoothing"]
     if is_ordered and width and "ordinal_smoothing" not in trials.asked:
         reasons.append(
-            f"Answers are averaged over neighbouring labels (ordinal_smoothing={width:g}): labels "
-            "are in an order, and held-out candidates are foretold better so."
+            f"Probabilities are averaged over neighbouring labels (ordinal_smoothing={width:g}): "
+            "the labels are ordered, and this predicts held-out candidates better."
         )
     return options, reasons, [ahead] if ahead else []
 
@@ -186,10 +186,10 @@ def _label_ahead(
     if ahead.mean() <= 2 * ahead.std() / math.sqrt(len(ahead)):
         return ""
     return (
-        f"{str(trials.classes[label])!r} is among the candidates of {always.mean():.0%} of "
-        f"held-out rows, the answers of this model of {own.mean():.0%}: if rows have it as a "
-        "candidate whether it is true or not, that is as it should be; if it is as frequent as "
-        "it seems, a method that heeds frequencies may be right more often (--method proden)."
+        f"{str(trials.classes[label])!r} is a candidate of {always.mean():.0%} of held-out rows, "
+        f"but this model's answers are candidates of only {own.mean():.0%}. That is right if rows "
+        "list it whether it is true or not; if it really is that frequent, a method that follows "
+        "label frequencies may be right more often (--method proden)."
     )
 
 

@@ -42,29 +42,33 @@ MANY_ROWS = 10_000
 """Beyond this settings hold back less."""
 KERNEL = {"encoder": "kernel", "normalize": "objects"}
 KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("standard", {"scaling": "standard"}, "rows near each other share labels"),
-    ("wide", {"scaling": "standard", "kernel_scale": 2.0}, "rows far apart share labels too"),
+    ("standard", {"scaling": "standard"}, "nearby rows share labels"),
+    ("wide", {"scaling": "standard", "kernel_scale": 2.0}, "distant rows share labels too"),
     (
         "narrow",
         {"scaling": "standard", "kernel_ridge": 0.3, "kernel_scale": 0.5},
-        "only rows quite near each other share labels, held back",
+        "only very near rows share labels, regularized",
     ),
     ("narrow, free", {"scaling": "standard", "kernel_scale": 0.5}, "only near rows share labels"),
-    ("power", {"scaling": "power"}, "rows share labels once long tails are bent in"),
-    ("l2", {"scaling": "l2"}, "rows share labels by direction, whatever their length"),
-    ("l2, wide", {"scaling": "l2", "kernel_scale": 2.0}, "rows of other directions share labels"),
+    ("power", {"scaling": "power"}, "rows share labels once long tails are compressed"),
+    ("l2", {"scaling": "l2"}, "rows share labels by direction, not length"),
+    (
+        "l2, wide",
+        {"scaling": "l2", "kernel_scale": 2.0},
+        "rows in other directions share labels too",
+    ),
     (
         "l2, linear",
         {"scaling": "l2", "kernel_scale": 4.0, "kernel_ridge": 0.01},
-        "directions of rows tell labels apart almost linearly",
+        "labels are almost linear in the direction of rows",
     ),
 )
 """Name, parameters and meaning of the kernels, which are solved and cost next to nothing."""
 TREES: tuple[tuple[str, dict[str, Any], str, float], ...] = tuple(
     (name, {"encoder": name, "normalize": "objects", "scaling": "standard"}, why, 0.5)
     for name, why in (
-        ("trees", "thresholds of features tell labels apart"),
-        ("random trees", "thresholds of many features each tell a little"),
+        ("trees", "labels depend on feature thresholds"),
+        ("random trees", "labels depend a little on many thresholds"),
     )
 )
 """Name, parameters, meaning and complexity of forests, which heed no scale of a feature."""
@@ -72,34 +76,44 @@ OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
     (
         "mlp, standard",
         {"scaling": "standard", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "a network over features of equal spread, held back a little",
+        "a network on standardized features, lightly regularized",
         1.0,
     ),
     (
         "mlp, l2",
         {"scaling": "l2", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "a network over the directions of rows, held back a little",
+        "a network on row directions, lightly regularized",
         1.0,
     ),
     (
         "mlp, power",
         {"scaling": "power", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "a network over features whose long tails are bent in",
+        "a network on features with compressed tails",
         1.2,
     ),
-    ("mlp, standard, free", {"scaling": "standard"}, "a network not held back", 1.5),
-    ("mlp, l2, decay", {"scaling": "l2", "weight_decay": 1.0}, "directions of rows alone", 0.9),
-    ("mlp, standard, decay", {"scaling": "standard", "weight_decay": 1.0}, "much held back", 0.9),
+    ("mlp, standard, free", {"scaling": "standard"}, "an unregularized network", 1.5),
+    (
+        "mlp, l2, decay",
+        {"scaling": "l2", "weight_decay": 1.0},
+        "a network on row directions, strongly regularized",
+        0.9,
+    ),
+    (
+        "mlp, standard, decay",
+        {"scaling": "standard", "weight_decay": 1.0},
+        "a network on standardized features, strongly regularized",
+        0.9,
+    ),
     (
         "mlp, standard, over labels",
         {"scaling": "standard", "weight_decay": 0.3, "normalize": "objects"},
-        "a network that is normalised over labels alone",
+        "a network normalized over labels only",
         1.0,
     ),
     (
         "linear, standard",
         {"scaling": "standard", "weight_decay": 1.0, "encoder": "linear", "normalize": "objects"},
-        "features tell labels apart linearly",
+        "labels are linear in the features",
         0.0,
     ),
     (
@@ -111,7 +125,7 @@ OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
             "normalize": "objects",
             "temperature": 20.0,
         },
-        "features tell labels apart linearly, and candidates hardly differ",
+        "labels are linear in the features, and candidates hardly differ",
         0.0,
     ),
 )
@@ -125,7 +139,7 @@ OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "power, over labels",
         {"scaling": "power", "normalize": "objects", "dropout": 0.2},
-        "a network over features whose long tails are bent in",
+        "a network on features with compressed tails",
     ),
     (
         "l2, over labels",
@@ -314,9 +328,9 @@ def facts_of_rows(
         "features": rows.shape[1],
         "classes": len(classes),
         "candidates per row": round(float(sizes.mean()), 3),
-        "rows with one candidate": f"{(sizes == 1).mean():.0%}",
-        "zeros among the features": round(float((rows == 0).mean()), 3),
-        "labels in an order": numbers is not None
+        "rows with one candidate": int((sizes == 1).sum()),
+        "fraction of zeros": round(float((rows == 0).mean()), 3),
+        "ordered labels": numbers is not None
         and _are_neighbours(candidates[:, np.argsort(numbers)]),
     }
 
@@ -370,7 +384,7 @@ def candidate_options(facts: Mapping[str, Any]) -> list[Option]:
             (f"kernel, {name}", {**KERNEL, **parameters}, why, 0.5)
             for name, parameters, why in KERNELS
         ]
-    sparse = facts["zeros among the features"] > 0.5
+    sparse = facts["fraction of zeros"] > 0.5
     return [
         Option(name, {**common, **parameters}, why, complexity)
         for name, parameters, why, complexity in table

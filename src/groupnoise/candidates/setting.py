@@ -203,7 +203,7 @@ def describe_candidates(dataset: PartialLabelDataset) -> Description:
         "features": dataset.features.shape[1],
         "classes": len(names),
         "candidates per row, mean": float(n_candidates.mean()),
-        "rows with more than one candidate, share": float((n_candidates > 1).mean()),
+        "fraction of rows with several candidates": float((n_candidates > 1).mean()),
     }
     draft.histograms += [
         histogram_of_sizes("Candidates per row", n_candidates),

@@ -34,8 +34,8 @@ from groupnoise.exceptions import GroupNoiseError
 
 app = typer.Typer(
     name="groupnoise",
-    help="Learn from groups whose objects are not all to be trusted.",
-    epilog="Begin with: groupnoise data describe FILE · groupnoise fit FILE -o model · groupnoise "
+    help="Learn from labels of groups: bags, candidate labels and click histories.",
+    epilog="Start with: groupnoise data describe FILE · groupnoise fit FILE -o model · groupnoise "
     "evaluate model FILE · groupnoise predict model FILE -o answers.csv",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -56,19 +56,17 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = None,
 ) -> None:
-    """Learn from groups whose objects are not all to be trusted."""
+    """Learn from labels of groups: bags, candidate labels and click histories."""
 
 
 COMMANDS: dict[str, tuple[Callable[..., Any] | tuple[str, typer.Typer], ...]] = {
-    "Learn, measure, answer": (fit, evaluate, predict, compare, info, select, calibrate),
-    "Data, and what is wrong with it": (
-        *(("data", data_app), embed, audit, resolve, review, heatmap),
-    ),
-    "Recall next items": (
+    "Train, evaluate, predict": (fit, evaluate, predict, compare, info, select, calibrate),
+    "Prepare and check data": (*(("data", data_app), embed, audit, resolve, review, heatmap),),
+    "Recommend next items": (
         *(export, recall, serve, ("items", items_app), ("versions", versions_app)),
         *(replay, push, pull),
     ),
-    "Research, and this machine": (demo, reproduce, methods, doctor),
+    "Research and diagnostics": (demo, reproduce, methods, doctor),
 }
 """Every command under the title that help shows it beneath, the first ones first."""
 for title, commands in COMMANDS.items():

@@ -18,16 +18,14 @@ from groupnoise.exceptions import DataError, GroupNoiseError
 if TYPE_CHECKING:
     from groupnoise.recall.registry import Version
 
-versions_app = typer.Typer(
-    help="Versions of a registry: list, promote, rollback and prune.", no_args_is_help=True
-)
+versions_app = typer.Typer(help="Manage the versions of a registry.", no_args_is_help=True)
 Place = Annotated[Path, typer.Argument(help="Folder made by `groupnoise export --registry`.")]
 
 
 @versions_app.command("list")
 @takes(
-    check="Check every byte, and not only that files are there.",
-    as_json=option("Print JSON: all that each version says of itself.", "--json"),
+    check="Verify checksums, not only that the files exist.",
+    as_json=option("Print JSON with all details of each version.", "--json"),
 )
 def list_command(registry: Place, check: bool = False, as_json: bool = False) -> None:
     """List the versions, oldest first; the promoted one is marked."""
@@ -48,9 +46,9 @@ def list_command(registry: Place, check: bool = False, as_json: bool = False) ->
 
 
 @versions_app.command("promote")
-@takes(version=argument("A version, or how it begins.", show_default="the newest"))
+@takes(version=argument("A version, or its first characters.", show_default="the newest"))
 def promote_command(registry: Place, version: str | None = None) -> None:
-    """Check a version and have it served; a running service switches to it by itself."""
+    """Verify a version and put it into service; running services switch to it."""
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.registry import Registry
 
@@ -66,7 +64,7 @@ def promote_command(registry: Place, version: str | None = None) -> None:
 
 @versions_app.command("rollback")
 def rollback_command(registry: Place) -> None:
-    """Have the version served that was promoted before; one that is damaged is passed over."""
+    """Put the previously promoted version back into service, skipping damaged ones."""
     from groupnoise.recall.registry import Registry
 
     version, passed_over = Registry(registry).rollback()
@@ -76,7 +74,7 @@ def rollback_command(registry: Place) -> None:
 
 
 @versions_app.command("prune")
-@takes(keep=option("How many of the newest to keep.", min=1))
+@takes(keep=option("Number of newest versions to keep.", min=1))
 def prune_command(registry: Place, keep: int = 5) -> None:
     """Delete old and damaged versions, but never the promoted one or the one before it."""
     from groupnoise.recall.registry import Registry
@@ -122,23 +120,23 @@ def _as_record(version: Version) -> dict[str, Any]:
 
 @takes(
     artifact=argument("An artifact, or a registry."),
-    repository=argument("Such as owner/name; made if needed."),
-    public="Make the repository, if it is new, a public one.",
+    repository=argument("Repository such as owner/name; created if needed."),
+    public="Create a new repository as a public one.",
 )
 def push(artifact: Path, repository: str, public: bool = False) -> None:
-    """Send an artifact with a model card to a Hugging Face repository; HF_TOKEN is the key."""
+    """Upload an artifact with a model card to a Hugging Face repository (HF_TOKEN)."""
     from groupnoise.recall.hub import push as send
 
     typer.echo(f"sent: {send(artifact, repository, is_private=not public)}")
 
 
 @takes(
-    repository=argument("Such as owner/name."),
+    repository=argument("Repository such as owner/name."),
     output=argument("Artifact folder to write."),
     revision=option("A branch, a tag or a commit.", show_default="(main)"),
 )
 def pull(repository: str, output: Path, revision: str | None = None) -> None:
-    """Fetch an artifact from a Hugging Face repository, and check every byte of it."""
+    """Download an artifact from a Hugging Face repository and verify it."""
     from groupnoise.io.files import check_writable_folder
     from groupnoise.recall.hub import pull as fetch
 
@@ -148,7 +146,7 @@ def pull(repository: str, output: Path, revision: str | None = None) -> None:
 
 
 items_app = typer.Typer(
-    help="List the items of an artifact, add new ones by their features, take some out.",
+    help="List, add or remove items of an artifact.",
     no_args_is_help=True,
 )
 IN_A_CELL = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -163,7 +161,7 @@ Artifact = Annotated[
 
 
 @items_app.command("list")
-@takes(top=option("Only so many, the most popular first.", min=1))
+@takes(top=option("Only the most popular ones.", min=1))
 def list_items(artifact: Artifact, top: int | None = None) -> None:
     r"""Print id, clicks, title and categories of every item, tab-separated.
 
@@ -190,9 +188,9 @@ def list_items(artifact: Artifact, top: int | None = None) -> None:
 @reads_table
 @takes(
     items=argument("Table of the new items, with the columns `fit --items` read."),
-    item="Column of item ids; guessed if not given.",
-    title="Column of titles; as `export` was told, or guessed.",
-    category="Column of categories; as `export` was told, or guessed.",
+    item="Column of item ids; guessed by default.",
+    title="Column of titles; as in `export`, or guessed.",
+    category="Column of categories; as in `export`, or guessed.",
 )
 def add(
     artifact: Artifact,
@@ -202,7 +200,7 @@ def add(
     title: str | None = None,
     category: str | None = None,
 ) -> None:
-    """Add items that nobody clicked yet, placed by their features; the next reload serves them."""
+    """Add items without clicks, placed by their features; the next reload serves them."""
     from groupnoise.recall.item_changes import add_items
 
     with _changing(artifact) as folder:
@@ -220,11 +218,9 @@ def add(
 
 
 @items_app.command("remove")
-@takes(
-    ids=argument("Ids of the items."), file=option("File of ids instead, one in each line.", "-f")
-)
+@takes(ids=argument("Ids of the items."), file=option("File of ids instead, one per line.", "-f"))
 def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None = None) -> None:
-    """Take items out: they are never answered, and unknown in histories."""
+    """Remove items: they are never recommended, and unknown in histories."""
     from groupnoise.io.files import read_ids
     from groupnoise.recall.item_changes import remove_items
 

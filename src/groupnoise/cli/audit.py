@@ -38,26 +38,25 @@ MAX_SHOWN_USERS = 5
 
 @reads_data
 @takes(
-    model="Judge with this model; with --folds, refit one with its parameters.",
+    model="Audit with this model; with --folds, refit it with its parameters.",
     folds=option(
-        "Judge every group by a model that was trained on the other folds.",
+        "Judge every group by a model trained on the other folds.",
         show_default=f"{DEFAULT_FOLDS} without --model",
     ),
     output=option("Folder for the tables and report.html.", "-o"),
     clean="Write a cleaned copy of the data: a folder for `groupnoise fit`, or a file in "
-    "the form of DATA, such as clean.csv.",
-    drop_users="rs: leave users that look like bots or repeat-clickers out of the cleaned copy, "
-    "and nothing else unless --drop-clicks.",
+    "the format of DATA, such as clean.csv.",
+    drop_users="rs: drop only users that look like bots or repeat-clickers from the cleaned copy.",
     drop_clicks=option(
-        "rs: with --drop-users, leave stray clicks out of the cleaned copy too.",
+        "rs: with --drop-users, drop stray clicks too.",
         "--drop-clicks",
     ),
-    table_format=option("Form of the tables: csv, parquet or json.", "--tables"),
-    images="Column of picture paths to show, beside the data; repeat for more.",
+    table_format=option("Format of the tables: csv, parquet or json.", "--tables"),
+    images="Column of picture paths to show; repeatable.",
     text="Column of text or titles to show.",
-    items="rs: table of items, ids first, that has the --images and --text.",
-    param=option("A parameter of max-matching, as name=value.", "-p"),
-    overwrite="Replace what --clean names.",
+    items="rs: table of items (ids first) with the --images and --text columns.",
+    param=option("Parameter of max-matching, as name=value; repeatable.", "-p"),
+    overwrite="Overwrite --clean.",
 )
 def audit(
     data: DataName,
@@ -77,7 +76,7 @@ def audit(
     overwrite: bool = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find what looks wrong in data: groups, labels, candidates and clicks, ranked.
+    """Rank what looks wrong in data: groups, labels, candidates and clicks.
 
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """

@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from groupnoise.io.description import Description
     from groupnoise.io.registry import DatasetEntry
 
-data_app = typer.Typer(help="Data sets: list, describe, path, fetch, check and convert.")
+data_app = typer.Typer(help="List, describe, download and convert data sets.")
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Searched before GROUPNOISE_DATA and the usual places."),
+    typer.Option(
+        "--data-dir", help="Folder to search before GROUPNOISE_DATA and the default places."
+    ),
 ]
 MAX_BARS, BAR_WIDTH = 30, 40
 """Bars of a histogram in a terminal, and characters of the longest."""
@@ -51,7 +53,7 @@ WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 def list_command(
     setting: str | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
-    """List the data sets known by name, and whether they are here."""
+    """List the named data sets and whether they are on this machine."""
     from groupnoise.core.checks import check_choice
     from groupnoise.io.registry import list_datasets
 
@@ -72,11 +74,11 @@ def list_command(
 
 @data_app.command("describe")
 @reads_data
-@takes(name=argument(DATA_HELP), html="Also write a page with plots to this file.")
+@takes(name=argument(DATA_HELP), html="Also write an HTML page with plots.")
 def describe_command(
     name: str, options: DataOptions, html: Path | None = None, as_json: AsJson = False
 ) -> None:
-    """Show what a data set holds and what is odd about it."""
+    """Summarize a data set and point out anything odd."""
     from groupnoise.io.files import write_text
 
     check_output(html, name)
@@ -95,7 +97,7 @@ def describe_command(
 
 @data_app.command("path")
 def path_command(name: Name, data_dir: DataDir = None) -> None:
-    """Print where the files of a data set lie, one path per line."""
+    """Print the paths of a data set's files, one per line."""
     from groupnoise.io.registry import find_dataset, locate_dataset
 
     entry = find_dataset(name)
@@ -108,7 +110,7 @@ def path_command(name: Name, data_dir: DataDir = None) -> None:
 
 @data_app.command("fetch")
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
-    """Download a data set, verify it, and print where it lies."""
+    """Download a data set, verify it, and print its path."""
     from groupnoise.io.registry import fetch_dataset
 
     with _transfer_bars() as progress:
@@ -122,7 +124,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
 def check_command(
     names: list[str] | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
-    """Verify the checksums of the data sets that are here; exit code 1 if one was altered."""
+    """Verify the checksums of local data sets; exit code 1 if one was altered."""
     from groupnoise.io.registry import check_dataset, find_dataset, list_datasets
 
     entries = [find_dataset(name) for name in names] if names else list_datasets()
@@ -235,20 +237,20 @@ def _transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 @data_app.command("convert")
 @reads_data
 @takes(
-    source=argument("A file, a folder, a glob or an address.", metavar="INPUT"),
+    source=argument("A file, folder, glob or URL.", metavar="INPUT"),
     output=argument("The data folder to write."),
     setting="mil (bags), pll (candidate labels) or rs (clicks).",
-    session_gap="rs: cut histories at longer pauses, in the unit of the time.",
-    repeats="rs: keep, merge_adjacent or keep_first clicks on one item.",
-    per_user="rs: fewest clicks of a user (k-core).",
-    per_item="rs: fewest clicks on an item (k-core).",
+    session_gap="rs: split histories at longer gaps, in units of the time column.",
+    repeats="rs: repeated clicks on an item: keep, merge_adjacent or keep_first.",
+    per_user="rs: minimum clicks per user (k-core).",
+    per_item="rs: minimum clicks per item (k-core).",
     windows="rs: also write OUTPUT/windows: sliding, chunks or leave_one_out.",
-    size="rs: the most clicks in a window.",
-    min_size="rs: the fewest clicks in a window.",
-    rows_at_once="rs: how many clicks to hold in memory at a time.",
-    name="What to call the set.",
-    overwrite="Replace OUTPUT.",
-    quiet=option("No guesses, no progress.", "-q"),
+    size="rs: maximum clicks in a window.",
+    min_size="rs: minimum clicks in a window.",
+    rows_at_once="rs: clicks to hold in memory at a time.",
+    name="Name of the data set.",
+    overwrite="Overwrite OUTPUT.",
+    quiet=option("No messages and no progress bar.", "-q"),
 )
 def convert(
     source: str,
@@ -267,10 +269,10 @@ def convert(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Read a file of your own, say what was guessed about it, and write it as a data folder.
+    """Convert a file of your own to a data folder.
 
-    Click logs are read in blocks, so they may be larger than memory; when this is interrupted,
-    the same command resumes where it stopped.
+    Click logs are read in blocks, so they may be larger than memory; after an
+    interruption the same command resumes where it stopped.
     """
     from groupnoise.core.checks import check_choice
     from groupnoise.io.data_folder import write_groups

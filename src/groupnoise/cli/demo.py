@@ -50,8 +50,8 @@ def parse_seeds(text: str) -> list[int]:
 
 @takes(
     seeds=option("A range like 0:5 or a list like 1,4,9.", show_default=DEFAULT_SEEDS),
-    settings="Which of mil (bags), pll (candidate labels), rs (clicks).",
-    quick="Little data and one seed: does everything work?",
+    settings="Settings to run: mil (bags), pll (candidate labels), rs (clicks).",
+    quick="Smoke test: little data, one seed.",
     output=option("Folder to write report.html to.", "-o"),
     json_path=option("Also write the rows of the table to this file.", "--json"),
 )
@@ -63,7 +63,7 @@ def demo(
     json_path: Path | None = None,
     jobs: Jobs = None,
 ) -> None:
-    """Watch Max-Matching learn in all three settings, beside its ablations.
+    """Train Max-Matching and its ablations in all three settings and write a report.
 
     Needs no download and takes about two minutes on two cores.
     """

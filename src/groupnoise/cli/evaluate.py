@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 PARTS = ("held-out", "all")
 DEFAULT_AT = "10"
 OF_SCORED = (
-    "majority: of the labels scored here, which nobody knows before; the model does not remember "
-    "how frequent those of its training were"
+    "majority: the most frequent label of the data scored here, as the model does not record "
+    "the label frequencies of its training data"
 )
 MIN_OF_CLASS, MAX_FEW = 3, 5
 """Groups of a class below which its figures say little, and classes that are named for it."""
@@ -47,19 +47,19 @@ MAX_CLASSES = 20
 @reads_data
 @takes(
     on=option(
-        "Of the data that the model was trained on, score held-out groups or all.",
+        "On the training data: score held-out groups or all.",
         show_default="held-out",
     ),
     protocol=option(
-        "rs: what is asked for: last, leave_one_out, authors, time:0.9, "
+        "rs: which clicks to predict: last, leave_one_out, authors, time:0.9, "
         "time:2016-05-31:successive, cold_users.",
         show_default="that of fit, or last",
     ),
-    at="rs: lengths of the list for HIT, NDCG and MRR, with commas.",
-    against="rs: another model, compared on the same targets, user by user.",
-    per_user="rs: write a row per target to this .parquet, .csv or .jsonl file.",
-    page="Also write an HTML page: figures, and risk-coverage curves (mil, pll).",
-    seed=option("Decides the sampled negatives and the intervals (rs).", min=0),
+    at="rs: cutoffs of HIT, NDCG and MRR, separated by commas.",
+    against="rs: second model to compare on the same targets, per user.",
+    per_user="rs: write one row per target to this .parquet, .csv or .jsonl file.",
+    page="Also write an HTML page of figures and (mil, pll) risk-coverage curves.",
+    seed=option("rs: random seed of sampled negatives and intervals.", min=0),
 )
 def evaluate(
     model: ModelFolder,
@@ -74,10 +74,10 @@ def evaluate(
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model: on the data of its training only what was held out, on other data all.
+    """Score a model on new data, or on the held-out part of its training data.
 
-    Bags are scored by bag and, where the truth is known, by instance; rows by their candidates
-    and their truth; histories by their last click, or by the clicks that a protocol asks for.
+    Bags are scored per bag and, where true labels are known, per instance; rows by their
+    candidates and true labels; histories by their last click, or the clicks of a protocol.
     """
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns

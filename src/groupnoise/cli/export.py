@@ -31,29 +31,28 @@ from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, Pa
     model=argument("Model folder written by `groupnoise fit`; with --to also an artifact."),
     place=argument(hidden=True, metavar="-o FOLDER"),
     output=option(
-        "Artifact folder to write, or a registry to add a version to; needed.",
+        "Artifact folder to write, or registry to add a version to; required.",
         "-o",
         show_default=False,
     ),
-    registry="Make --output a registry: a folder of versions, see `groupnoise versions`.",
-    to="Write for another engine instead: parquet, qdrant, pgvector, onnx or mlflow.",
-    scope="With --to: ask by group, or by the last click alone.",
-    items="Table of titles and categories, in any form that `fit` reads.",
-    item="Column of item ids in --items; guessed if not given.",
-    title="Column of titles in --items; guessed if not given.",
-    category="Column of categories in --items, several joined by |; guessed.",
-    attribute="Another column of --items whose values filters may name, such as brand; may be "
-    "repeated.",
-    format="Format of --items, if the suffix does not say it.",
-    separator="What stands between cells of --items.",
-    header=option("Whether --items begins with column names.", "--header/--no-header"),
-    card="JSON file shown as the model card: name, data, metrics.",
-    histories="Clicks, in any form that `fit` reads, by which the artifact remembers its usual "
-    "scores: a service then shows how far they drift.",
-    evaluation="What `groupnoise evaluate --json` printed of this model, to be kept.",
+    registry="Make --output a registry, a folder of versions (`groupnoise versions`).",
+    to="Export for another engine instead: parquet, qdrant, pgvector, onnx or mlflow.",
+    scope="With --to: query by group, or by the last click alone.",
+    items="Table of titles and categories, in any format that `fit` reads.",
+    item="Column of item ids in --items; guessed by default.",
+    title="Column of titles in --items; guessed by default.",
+    category="Column of categories in --items, several joined by |; guessed by default.",
+    attribute="Another column of --items to filter by, such as brand; repeatable.",
+    format="Format of --items, if not clear from the suffix.",
+    separator="Column separator of --items.",
+    header=option("Whether --items starts with column names.", "--header/--no-header"),
+    card="JSON file to show as the model card: name, data, metrics.",
+    histories="Clicks, in any format that `fit` reads, to record a reference distribution of "
+    "scores: a service then reports how far they drift.",
+    evaluation="Output of `groupnoise evaluate --json` for this model, to store with it.",
     index="Also build a faiss index: ivf or hnsw.",
-    least_recall="Refuse an index that finds less of the exact top 10.",
-    neighbours="Neighbours kept per item where a model is not made of vectors.",
+    least_recall="Reject an index with less recall of the exact top 10.",
+    neighbours="Neighbours kept per item, for models without vectors.",
 )
 def export(
     model: Path,
@@ -78,9 +77,9 @@ def export(
     least_recall: float = 0.95,
     neighbours: int = 200,
 ) -> None:
-    """Write a recall model as a folder that loads in an instant and never runs code.
+    """Export a recommender as a folder for `recall` and `serve` that loads fast and runs no code.
 
-    Into a registry it adds a version and deletes none; `groupnoise versions promote` serves it.
+    Exporting to a registry adds a version; `groupnoise versions promote` puts it into service.
     """
     from groupnoise.clicks.item_table import read_items
     from groupnoise.io.files import (

@@ -51,37 +51,36 @@ if TYPE_CHECKING:
 @takes(
     data=argument(DATA_HELP),
     output=option("Model folder to write.", "-o"),
-    method="See `groupnoise methods`; auto compares with baselines on groups held out of "
-    "the training part and takes one that is ahead.",
-    param=option("A parameter, as name=value; repeat for more.", "-p"),
+    method="Method to train, see `groupnoise methods`; auto also tries baselines on held-out "
+    "training groups and keeps whichever is ahead.",
+    param=option("Parameter of the method, as name=value; repeatable.", "-p"),
     paper="Start from the paper's settings (max-matching).",
     validation=option(
-        "Share of the groups kept out of training, for `evaluate`.",
+        "Fraction of groups held out of training, for `evaluate`.",
         show_default="0.1; with --from 0",
     ),
-    learn_truth="mil, pll: column of right labels that are known, empty elsewhere; rows or "
-    "instances learn from them. mil: or a file that `review` exported. (--truth is a column to "
-    "evaluate by, never learned from.)",
-    protocol="rs: hold out as recommenders are judged, instead of --validation: "
+    learn_truth="mil, pll: column of known true labels to learn from, empty where unknown; mil: or "
+    "a file that `review` exported. (--truth is for evaluation and never learned from.)",
+    protocol="rs: hold out by an evaluation protocol instead of --validation: "
     "leave_one_out, time:0.9, cold_users, ...",
-    budget=option("Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
-    quiet=option("No progress; what was decided in one line.", "-q"),
+    budget=option("Time limit for choosing settings: 90s, 2m, 1h.", show_default="auto"),
+    quiet=option("No progress; the decision in one line.", "-q"),
     **panel(
-        "Recommenders (rs): items, and going on from a model",
-        items="Table of what is known of items; places those nobody clicked.",
-        from_model=option("Go on from this model; DATA holds the clicks that are new.", "--from"),
-        old="With --from: the log that was learned before; worth giving.",
-        decay="With --from: multiplies the counts of earlier clicks.",
-        forget_items="With --from: file of item ids to drop, one in each line.",
+        "Recommenders (rs): item features and updates",
+        items="Table of item features; also lets items without clicks be recommended.",
+        from_model=option("Update this model; DATA holds the new clicks.", "--from"),
+        old="With --from: the log it was trained on before (recommended).",
+        decay="With --from: factor for the counts of earlier clicks.",
+        forget_items="With --from: file of item ids to drop, one per line.",
     ),
     **panel(
-        "Long trainings, and data larger than memory",
-        checkpoint="Save the training here while it runs; Ctrl-C and SIGTERM save too.",
-        checkpoint_every="How often: 30s, 5m, 1h or 200steps.",
-        resume="Go on from --checkpoint, if anything is saved there.",
-        out_of_core="Keep bags (mil) or windows (rs) in this folder; made if needed.",
-        workers="Processes on this machine that share the training.",
-        max_restarts="Start the workers anew this often after one is lost.",
+        "Long runs and data larger than memory",
+        checkpoint="Save checkpoints here, also on Ctrl-C and SIGTERM.",
+        checkpoint_every="How often to save: 30s, 5m, 1h or 200steps.",
+        resume="Resume from --checkpoint, if anything is saved there.",
+        out_of_core="Folder to keep bags (mil) or windows (rs) on disk in.",
+        workers="Training processes on this machine.",
+        max_restarts="Restarts of the workers after one is lost.",
         launcher="What starts the workers: torchrun, or ray on a Ray cluster.",
     ),
 )
@@ -111,7 +110,7 @@ def fit(
     max_restarts: int = 0,
     launcher: str = "torchrun",
 ) -> None:
-    """Learn from data, by settings that held-out groups decide, and save the model.
+    """Train a model, choosing settings on held-out groups, and save it.
 
     Example: groupnoise fit bags.csv -o model
     """

@@ -27,15 +27,15 @@ from groupnoise.exceptions import DataError, MissingColumnError, MissingDataErro
 
 @reads_data
 @takes(
-    data=argument("Bags, as in `groupnoise fit`; labels or none."),
-    output=option("Page to write; .html is added to a name without suffix.", "-o"),
+    data=argument("Bags, as in `groupnoise fit`, with or without labels."),
+    output=option("HTML page to write.", "-o"),
     sources=option(
-        "Pictures or texts to lay the answers over, named as the bags.",
+        "Pictures or texts to draw the answers over, named like the bags.",
         show_default="what `groupnoise embed` was given",
     ),
-    downsample="Units of the coordinates per pixel of these pictures.",
-    max_bags="Bags in the page, mistakes first.",
-    gallery="Top and bottom objects of each class.",
+    downsample="Coordinate units per pixel of these pictures.",
+    max_bags="Maximum number of bags on the page, mistakes first.",
+    gallery="Number of top and bottom objects to show per class.",
 )
 def heatmap(
     model: ModelFolder,
@@ -47,7 +47,7 @@ def heatmap(
     max_bags: int = 200,
     gallery: int = 10,
 ) -> None:
-    """Show which objects carried a label: over the picture, the grid, the text or the timeline.
+    """Draw which objects carried a label over pictures, grids, texts or timelines.
 
     Example: groupnoise heatmap model features -o heatmap.html
     """
@@ -116,12 +116,12 @@ def with_labels_if_any(
 
 @reads_data
 @takes(
-    data=argument("Bags, as in `groupnoise fit`; labels or none."),
+    data=argument("Bags, as in `groupnoise fit`, with or without labels."),
     output=option("File: .csv, .jsonl, .parquet, .xlsx.", "-o"),
-    top="Objects per bag and label, the best first.",
+    top="Objects per bag and label, best first.",
 )
 def select(model: ModelFolder, data: str, output: Path, options: DataOptions, top: int = 1) -> None:
-    """Say which objects carry the labels of each bag, and with what responsibility.
+    """List which objects carry the labels of each bag, with their responsibilities.
 
     Where the data has no labels, bags are asked about what the model gives them. No object
     carries the negative label, or none: of such a bag the line is empty but for its label.
@@ -150,19 +150,19 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
 @takes(
     folder=argument("Pictures, texts or recordings, one per bag, also in folders by label."),
     output=argument("Folder of features to write."),
-    kind="pictures, texts or recordings, where FOLDER has several.",
-    size=option("Pixels of a tile or seconds of a segment.", show_default="64, or 1"),
-    stride=option("From one tile or segment to the next.", show_default="--size"),
+    kind="pictures, texts or recordings, if FOLDER holds several kinds.",
+    size=option("Size of a tile in pixels, or of a segment in seconds.", show_default="64, or 1"),
+    stride=option("Step from one tile or segment to the next.", show_default="--size"),
     background=option(
         "Leave out tiles that vary less, or segments less loud, from 0 to 1.",
         show_default="0.02, or 0.001",
     ),
-    to="Form of the files: npz or h5.",
-    like="Cut and describe as this folder was, for its models.",
-    encoder="Describe tiles or sentences by a model on this disk: timm:NAME, "
+    to="File format: npz or h5.",
+    like="Embed the same way as this folder, for models trained on it.",
+    encoder="Local model to embed tiles or sentences: timm:NAME, "
     "open_clip:NAME, sentence-transformers:FOLDER, or FILE.py:NAME, a torch module of "
     "your own.",
-    weights="File of the encoder's weights: .safetensors, or tensors in .pt.",
+    weights="Weights of the encoder: .safetensors, or tensors in .pt.",
 )
 def embed(
     folder: Path,
@@ -177,7 +177,7 @@ def embed(
     weights: Path | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Cut files into objects and describe each; nothing is downloaded.
+    """Cut files into objects and compute features of each, without downloads.
 
     Example: groupnoise embed pictures/ features/ --size 32
     """

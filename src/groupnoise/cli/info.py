@@ -47,13 +47,13 @@ ABOUT = {"mil": "bags", "pll": "candidate labels", "rs": "clicks"}
 WORDS: dict[str, dict[Any, str]] = {
     "likelihood": {
         "noisy_or": "some instance carries each label of its bag",
-        "max": "the strongest instance speaks for its bag",
-        "soft_max": "the strongest instances speak for their bag",
-        "odds": "the odds of all instances are added",
+        "max": "the strongest instance decides for its bag",
+        "soft_max": "the strongest instances decide for their bag",
+        "odds": "the odds of all instances are summed",
         "average": "all instances are averaged",
-        "mixture": "a share of the instances of a bag carries its label",
+        "mixture": "a fraction of the instances of a bag carries its label",
         "inherited": "every instance has the label of its bag",
-        "label_set": "the exact chance of the labels of a bag",
+        "label_set": "the exact probability of the bag's label set",
         "matching": "the paper's max-matching",
         "statistics": "the bag as a whole: mean, spread and range",
     },
@@ -63,31 +63,34 @@ WORDS: dict[str, dict[Any, str]] = {
         "mlp": "a small network",
         "kernel": "a kernel",
         "trees": "trees",
-        "random trees": "trees that split at random",
+        "random trees": "extremely randomized trees",
         "recurrence": "a network that reads clicks in order",
         "deep recurrence": "a deeper network that reads clicks in order",
-        None: "vectors of items",
+        None: "item embeddings",
     },
-    "shared": {True: "one table of items", False: "items have two vectors: clicked, and to come"},
+    "shared": {
+        True: "one item embedding table",
+        False: "separate embeddings for clicked and for next items",
+    },
     "scaling": {
         "standard": "standardized features",
-        "power": "features bent to a bell curve",
-        "pieces": "features cut to pieces",
-        "landmarks": "closeness to some of the instances",
-        "rms": "features that keep their zeros",
-        "l2": "rows of one length",
+        "power": "features transformed to a normal distribution",
+        "pieces": "binned features",
+        "landmarks": "similarity to some of the instances",
+        "rms": "features scaled without centring",
+        "l2": "rows scaled to unit length",
     },
-    "background": {True: "instances may be of no class"},
+    "background": {True: "instances may be background"},
 }
 """Parameter, value, and what that means."""
 
 
 @takes(
-    show_all=option("Also every parameter, and every setting that was tried.", "--all"),
+    show_all=option("Show every parameter and every setting that was tried.", "--all"),
     as_json=option("Print the whole manifest.", "--json"),
 )
 def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> None:
-    """Say what a model is, what it was trained on, and what fit decided; no weights are loaded."""
+    """Show what a model is, what it was trained on and what `fit` decided."""
     from groupnoise.io.model_files import read_model_manifest, weights_in
     from groupnoise.io.training_record import read_training_record
 
@@ -193,10 +196,12 @@ def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> N
     for sentence in decisions.reasons:
         typer.echo(f"  {sentence}")
     if decisions.reached is not None:
-        simple = "".join(f"; {name} {value:.3f}" for name, value in decisions.baselines.items())
+        simple = "".join(
+            f"; baseline {name} {value:.3f}" for name, value in decisions.baselines.items()
+        )
         when = " before the updates" if n_updates else ""
-        told = f"{decisions.who_reached} {decisions.reached:.3f}{simple}"
-        typer.echo(f"on what was held out{when} {told} ({decisions.criterion})")
+        told = f"{decisions.whose_score}{when}: {decisions.reached:.3f}{simple}"
+        typer.echo(f"held-out score {told} ({decisions.criterion})")
     for sentence in decisions.warnings:
         typer.echo(f"warning: {sentence}")
 
@@ -221,13 +226,13 @@ def _show_parameters(model: Path, manifest: dict[str, Any], show_all: bool, seed
     if given:
         typer.echo("\nparameters" if show_all else "\nparameters that were given")
     else:
-        typer.echo("\nno parameter was given")
+        typer.echo("\nno parameters were given")
     for name, value in given.items():
         choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
         typer.echo(f"  {name} = {value!r}{choice}")
     n_others = len(parameters) - len(given)
     if n_others:
-        typer.echo(f"  {counted(n_others, 'others')} at the default; --all shows them")
+        typer.echo(f"  {counted(n_others, 'others')} at their defaults (--all shows them)")
 
 
 def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
@@ -242,7 +247,7 @@ def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check versions, extras, the data directory and threads; exit code 1 if something is off."""
+    """Check versions, extras, data folders and threads; exit code 1 on a problem."""
     report = examine()
     if as_json:
         typer.echo(json.dumps(report, indent=2))

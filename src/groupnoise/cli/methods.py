@@ -194,14 +194,14 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
 
 @reads_data
 @takes(
-    methods=option("Names from `groupnoise methods`, with commas.", show_default="all"),
-    splits=option("Splits at most.", min=1, show_default="5; 1 with --protocol"),
-    protocol="rs: one division of the log instead of splits, each split being a further seed: "
+    methods=option("Names from `groupnoise methods`, separated by commas.", show_default="all"),
+    splits=option("Maximum number of splits.", min=1, show_default="5; 1 with --protocol"),
+    protocol="rs: split the log by a protocol, with one seed per split: "
     "leave_one_out, authors, time:0.9, time:2016-05-31:successive, cold_users.",
-    share="Share of the groups held out of a split.",
-    budget="When no further fit begins: 90s, 10m, 2h, or none.",
-    seed=option("Decides splits and fits.", min=0),
-    page="Also write a page with a picture of the intervals.",
+    share="Fraction of groups held out in each split.",
+    budget="Time after which no new fit starts: 90s, 10m, 2h, or none.",
+    seed=option("Random seed of splits and fits.", min=0),
+    page="Also write an HTML page with a plot of the intervals.",
 )
 def compare(
     data: DataName,
@@ -215,10 +215,10 @@ def compare(
     page: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare all methods on your data: means, intervals, and whether one is ahead beyond chance.
+    """Compare all methods on your data: means, intervals, significance of the lead.
 
-    Methods are ranked by truth where the data has it, otherwise by what needs none. Every method
-    is fitted at its defaults, behind the same scaling of features.
+    Methods are ranked by true labels where the data has them, otherwise by bag labels, candidates
+    or clicks. Every method is trained at its defaults, with the same feature scaling.
 
     Example: groupnoise compare bags.csv --setting mil --budget 2m
     """

@@ -28,25 +28,29 @@ Number = float | None
 Flag = bool | None
 Folder = Path | None
 DATA_HELP = (
-    "A file, whose columns tell what it holds unless --setting says it; a folder that `groupnoise "
-    "data convert` wrote; or a name from `groupnoise data list`."
+    "A file (its columns tell what it holds, unless --setting does), a folder written by "
+    "`groupnoise data convert`, or a name from `groupnoise data list`."
 )
-SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks); else guessed."
-VOTES_PANEL = "Where the votes are"
+SETTING_HELP = (
+    "What the file holds: mil (bags), pll (candidate labels) or rs (clicks). Guessed by default."
+)
+VOTES_PANEL = "Columns of the votes"
 HISTORIES_PANEL = "How --histories is read"
-EVIDENCE_PANEL = "What rows are compared by"
+EVIDENCE_PANEL = "Features of the rows"
 
 ModelFolder = Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")]
 DataName = Annotated[str, typer.Argument(help="As in `groupnoise fit`.")]
-Seed = Annotated[int, typer.Option(min=0, help="Decides all randomness.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Jobs = Annotated[int | None, typer.Option(help="How many processes.", show_default="one per core")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Jobs = Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
-Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")]
 Token = Annotated[
     str | None,
-    typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine."),
+    typer.Option(
+        envvar="GROUPNOISE_TOKEN", help="Required to listen on any address but this machine's."
+    ),
 ]
 
 say_aside = functools.partial(typer.echo, err=True)
@@ -119,32 +123,40 @@ COLUMNS = {
     "item": _option(Word, "rs: column of item ids."),
     "time": _option(Word, "rs: column that orders clicks."),
     "rating": _option(Word, "rs: column of ratings."),
-    "min_rating": _option(Number, "rs: leave out rows rated below."),
-    "only": _option(Word, "rs: rows to keep: event=cart,purchase; of user, those with one."),
-    "date_order": _option(Word, "rs: dmy or mdy, where dates such as 03/02/2026 may be both."),
-    "repeats": _option(Word, "rs: keep, merge_adjacent or keep_first clicks on one item."),
-    "group": _option(Word, "mil: column of bag ids, or several, as machine,day."),
+    "min_rating": _option(Number, "rs: drop rows rated lower than this."),
+    "only": _option(
+        Word, "rs: rows to keep, such as event=cart,purchase, or user for rows with a user."
+    ),
+    "date_order": _option(Word, "rs: dmy or mdy, for ambiguous dates such as 03/02/2026."),
+    "repeats": _option(Word, "rs: repeated clicks on an item: keep, merge_adjacent or keep_first."),
+    "group": _option(Word, "mil: column of bag ids, or several such as machine,day."),
     "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
-    "labels": _option(Word, "mil: table of bag labels, where DATA has one file per bag."),
-    "patient": _option(Word, "mil: column of whom bags come from, who stay together."),
-    "split": _option(Word, "mil: column of the label table, or a table, that says train or test."),
-    "truth": _option(Word, "mil, pll: column of the right labels."),
+    "labels": _option(Word, "mil: table of bag labels, for DATA with one file per bag."),
+    "patient": _option(
+        Word, "mil: column of patients (or other sources); their bags stay in one split."
+    ),
+    "split": _option(
+        Word, "mil: column of the label table, or a separate table, saying train or test."
+    ),
+    "truth": _option(Word, "mil, pll: column of true labels, which `fit` never learns from."),
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
-    "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),
-    "keep_label": _option(Word, "pll: labels to keep as written, such as '?' or Cat beside cat."),
+    "label_separator": _option(Word, "mil, pll: separator of several labels in a cell."),
+    "keep_label": _option(
+        Word, "pll: labels to keep as written, such as '?', or Cat distinct from cat."
+    ),
     "fill": _option(
-        Word, "mil, pll: median fills all missing numbers of features; no refuses them."
+        Word, "mil, pll: missing feature values: median fills them all, no refuses them."
     ),
 }
 """Which column plays which part; what is not said is guessed, and the guess is printed."""
 FORM = {
-    "separator": _option(Word, "What stands between cells of text; space for any blanks."),
-    "header": _option(Flag, "Whether text begins with column names.", "--header/--no-header"),
-    "decimal": _option(Word, "What stands before decimals: , or . (guessed where it can be)."),
-    "sheet": _option(Word, "Sheet of a workbook, by name or number; else the first."),
-    "encoding": _option(Word, "Encoding of text that is not UTF-8: cp1252, latin1, utf-16, ..."),
-    "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
+    "separator": _option(Word, "Column separator of text files; space for any whitespace."),
+    "header": _option(Flag, "Whether text files start with column names.", "--header/--no-header"),
+    "decimal": _option(Word, "Decimal mark: , or . (guessed where possible)."),
+    "sheet": _option(Word, "Sheet of a workbook, by name or number [default: first]."),
+    "encoding": _option(Word, "Text encoding other than UTF-8: cp1252, latin1, utf-16, ..."),
+    "format": _option(Word, "Format, if not clear from the suffix: csv, tsv, text, ..."),
 }
 """What the file looks like."""
 _of_votes = functools.partial(_option, Word, panel=VOTES_PANEL)
@@ -153,37 +165,37 @@ VOTES = {
     "annotators": _of_votes("Columns of the annotators, such as 'ann_*'."),
     "candidates": _of_votes("Column of candidate labels, or a pattern of 0/1 columns."),
     "votes": _of_votes("Second table: one vote per line."),
-    "id": _of_votes("Column of DATA by which --votes names rows."),
+    "id": _of_votes("Column of DATA that --votes refers to rows by."),
     "row": _of_votes("One vote per line: row ids."),
-    "annotator": _of_votes("One vote per line: who."),
-    "label": _of_votes("One vote per line: what was said; or a question."),
-    "confidence": _of_votes("One vote per line: how surely, 0 to 1."),
-    "labels": _of_votes("All labels there are, joined by commas."),
-    "label_separator": _of_votes("What joins several labels in a cell."),
-    "keep_label": _of_votes("Labels to keep as written, such as '?' or Cat beside cat."),
-    "truth": _of_votes("Column of right labels; empty where unknown."),
+    "annotator": _of_votes("One vote per line: annotators."),
+    "label": _of_votes("One vote per line: the vote; or a question."),
+    "confidence": _of_votes("One vote per line: confidence, 0 to 1."),
+    "labels": _of_votes("All possible labels, separated by commas."),
+    "label_separator": _of_votes("Separator of several labels in a cell."),
+    "keep_label": _of_votes("Labels to keep as written, such as '?', or Cat distinct from cat."),
+    "truth": _of_votes("Column of known true labels; empty where unknown."),
     "features": _of_evidence("Numeric columns, as a list or 'f*'."),
     "text": _of_evidence("Column of text."),
     "embedding": _of_evidence("A .npy file of one vector per row."),
-    "embed": _of_evidence("sentence-transformers model on this disk, for text."),
+    "embed": _of_evidence("Local sentence-transformers model for the text."),
 }
 """The parts of a table of votes, and what its rows are compared by."""
 HISTORY_PARTS = {part: f"histories_{part}" for part in ("user", "item", "time")}
 HISTORIES = {
     name: _option(
         Word,
-        f"Its column of the {part}; by default as the model's log has it.",
+        f"Its {part} column; by default the same as in the training log.",
         panel=HISTORIES_PANEL,
     )
     for part, name in HISTORY_PARTS.items()
 }
 HISTORIES["histories_date_order"] = _option(
-    Word, "Its dates are dmy or mdy, where they may be both.", panel=HISTORIES_PANEL
+    Word, "dmy or mdy, for ambiguous dates.", panel=HISTORIES_PANEL
 )
 """How a log is read beside the one that a command reads first."""
 WHERE = {
     "setting": _option(Word, SETTING_HELP),
-    "data_dir": _option(Folder, "Searched first for named data sets."),
+    "data_dir": _option(Folder, "Folder to search first for named data sets."),
 }
 
 

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @reads_data
 @takes(
-    output=option("File: .csv, .jsonl, .parquet, .xlsx; with --to, a folder.", "-o"),
-    keep="Column of DATA to write beside the answers, or a pattern; repeat.",
-    bags="mil: a row per bag: its labels, and how likely each one is.",
-    to="mil: write a file per bag with coordinates: csv, h5 or geojson.",
-    top="rs: how many items to recommend.",
-    exclude_seen="rs: leave out the items of the history itself.",
+    output=option("File (.csv, .jsonl, .parquet, .xlsx); with --to, a folder.", "-o"),
+    keep="Column (or pattern) of DATA to copy beside the answers; repeatable.",
+    bags="mil: one row per bag, with its labels and their probabilities.",
+    to="mil: one file per bag, with coordinates: csv, h5 or geojson.",
+    top="rs: number of items to recommend.",
+    exclude_seen="rs: leave out items already in the history.",
 )
 def predict(
     model: ModelFolder,
@@ -48,14 +48,13 @@ def predict(
     top: int = 10,
     exclude_seen: bool = True,
 ) -> None:
-    """Answer about single objects: a label per instance or row, the next items per history.
+    """Predict a label per instance or row, or the next items per history.
 
-    Rows need no labels. Where they come with candidate labels, the best of these is told too.
-    Ids of the rows, or words that are all different, are written beside the answers. An instance
-    is judged within its bag; it is "background" where that is likelier than every class, and
-    probabilities of classes and background sum to one. Of positive and negative bags an instance
-    is called positive from a probability on that `fit` chose for balanced accuracy and that is
-    printed: often far below a half, for positive instances are rare.
+    DATA needs no labels; where it has candidate labels, the best candidate is written too. Ids
+    are copied beside the answers. An instance is judged within its bag and is "background" where
+    that is more likely than every class. With positive and negative bags, the probability from
+    which an instance counts as positive was chosen by `fit` for balanced accuracy and is printed;
+    it is often far below a half, because positive instances are rare.
     """
     from groupnoise.io.answer_files import check_format, write_columns
 
@@ -97,7 +96,7 @@ def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | N
     columns = answer_bags(fitted, found.dataset)
     write_columns(output, columns)
     n_without = sum(not labels for labels in columns["labels"])
-    without = f"; {n_without} of no label, whose cell is empty" if n_without else ""
+    without = f"; {n_without} without a label (empty cell)" if n_without else ""
     typer.echo(f"{counted(len(columns['bag']), 'bags')} written to {output}{without}")
 
 
@@ -166,15 +165,15 @@ def _beside(
 
 @reads_data
 @takes(
-    data=argument("Labelled data: that of the training, or other of its kind."),
+    data=argument("Labelled data: the training data, or more of its kind."),
     output=option("Model folder to write.", "-o"),
 )
 def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions) -> None:
-    """Make probabilities honest with groups that the model has not seen.
+    """Recalibrate probabilities on groups that the model has not seen.
 
-    Of the data of its training what was held out, of other data all. Where --truth names a column
-    of right labels, single instances and rows are calibrated by it. What would be no gain on groups
-    that it was not fitted on is left as it is; it is told what changes, and how many labels do.
+    Uses the held-out part of the training data, or all of other data. Where --truth names a column
+    of true labels, instances and rows are calibrated on it. A change that does not help on further
+    held-out groups is dropped; the output says what changed and how many labels did.
 
     Example: groupnoise calibrate model bags.csv -o calibrated
     """

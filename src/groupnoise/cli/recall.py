@@ -39,28 +39,28 @@ if TYPE_CHECKING:
 @reads_clicks
 @takes(
     artifact=argument("Folder written by `groupnoise export`."),
-    histories="Click histories, in any form that `fit` reads: a log of clicks, or one list of "
+    histories="Click histories, in any format that `fit` reads: a log of clicks, or one list of "
     "items per row.",
-    output=option("Where to write: .parquet, .csv or .jsonl.", "-o"),
+    output=option("File to write: .parquet, .csv or .jsonl.", "-o"),
     top="Items per history; with --interests, per interest.",
-    scope="Score by the latest clicks (group) or by the last alone (last); by default as "
+    scope="Score by the latest clicks (group) or the last click alone (last); by default as "
     "the model was trained.",
-    interests="Answer for up to so many interests of each history, --top items for each, and "
-    "name the click that stands for it.",
-    resume="Go on with a stopped run.",
-    threads="Blocks answered at a time; one per core by default.",
+    interests="Split each history into up to this many interests, with --top items each and the "
+    "click that represents it.",
+    resume="Resume a stopped run.",
+    threads="Number of threads [default: one per core].",
     **panel(
-        "Which items may be recalled",
-        exclude_seen="Leave out the items of the history itself.",
-        category="Only from this category; may be repeated.",
+        "Filters",
+        exclude_seen="Leave out items already in the history.",
+        category="Only items of this category; repeatable.",
         per_category="At most this many items of one category.",
-        filter="Attributes an item must have, as JSON: "
+        filter="Required attributes, as JSON: "
         '{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}.',
-        allow="Only ids of this text file, one per line; may be repeated.",
-        deny="No id of this text file, one per line; may be repeated.",
-        max_per="Cap for an attribute, such as brand=2; may be repeated.",
-        diversity="From 0 to 1: how much unlikeness counts beside the score.",
-        min_score="Leave out matching scores below this.",
+        allow="Only ids in this text file, one per line; repeatable.",
+        deny="No ids in this text file, one per line; repeatable.",
+        max_per="Maximum per value of an attribute, such as brand=2; repeatable.",
+        diversity="Weight of diversity against the score, from 0 to 1.",
+        min_score="Leave out items scored lower than this.",
     ),
 )
 def recall(
@@ -84,7 +84,7 @@ def recall(
     threads: int | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Recall items for every history of a file; a stopped run resumes with --resume."""
+    """Recall items for every history in a file."""
     from groupnoise.recall.artifact import log_columns, open_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.lists import read_item_list
@@ -178,16 +178,16 @@ def _caps(given: Iterable[str]) -> dict[str, int]:
     log=argument(
         "Impressions: one row per item shown, or the folder of `groupnoise serve --feedback`."
     ),
-    model="Folder written by `fit`: what would it earn? May be repeated.",
-    histories="Clicks before the impressions, in any form that `fit` reads.",
-    target="Column with the chance that another policy gives each row.",
-    user="Column of who was shown something.",
-    item="Column of the item shown.",
-    propensity="Column of the chance that the item had to be shown there.",
-    clicked="Column that says 1 where it was clicked.",
-    top=option("A model shows one of its best so many, drawn evenly.", min=1),
-    clip="The largest weight of a row: less variance, more bias.",
-    seed=option("Decides the intervals.", min=0),
+    model="Model folder to estimate; repeatable.",
+    histories="Clicks before the impressions, in any format that `fit` reads.",
+    target="Column with another policy's probability of each row; repeatable.",
+    user="Column of user ids.",
+    item="Column of the items shown.",
+    propensity="Column of the probability with which the item was shown.",
+    clicked="Column that is 1 where the item was clicked.",
+    top=option("A model is assumed to show one of its top N, uniformly.", min=1),
+    clip="Largest weight of a row: less variance, more bias.",
+    seed=option("Random seed of the intervals.", min=0),
 )
 def replay(
     log: str,
@@ -204,10 +204,10 @@ def replay(
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate what recommenders would earn from impressions that another one made.
+    """Estimate the click rate of recommenders from logged impressions of another one.
 
-    Every row weighs as much as the recommender would rather have shown it than the log did:
-    inverse propensity (IPS) and its self-normalised form (SNIPS), with 95 % intervals over users.
+    Off-policy evaluation by inverse propensity scoring (IPS) and its self-normalized form (SNIPS),
+    with 95 % intervals over users.
 
     Example: groupnoise replay shown.csv --model runs/a --model runs/b --histories clicks.csv
     """

@@ -78,25 +78,25 @@ def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResu
         "sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
         "recall, unseen, demo, all, or a recipe of your own (a TOML file)."
     ),
-    trials=option("How many trials, with seeds from 0.", show_default="the recipe's"),
+    trials=option("Number of trials, with seeds from 0.", show_default="the recipe's"),
     seeds="A range like 20:30 or a list like 1,4,9, instead of --trials.",
-    methods="Only these rows, joined by commas.",
-    datasets="Only these data sets, joined by commas.",
+    methods="Only these methods, separated by commas.",
+    datasets="Only these data sets, separated by commas.",
     protocol="unseen: design or check. recall: leave_one_out, time:0.9 and others, with "
     "commas. Click logs: authors, paper or leave_one_out. Others: "
     "a split like 8:1:1. "
     "Candidate labels also: oracle, covering_rate or approximated_accuracy.",
-    quick="One setting, few epochs: does everything run?",
-    resume="Take trials that this very code has finished.",
-    check=option("Run so many of the kept trials again, and compare.", min=1),
+    quick="Smoke test: one setting, few epochs.",
+    resume="Reuse finished trials of exactly this code.",
+    check=option("Rerun this many recorded trials and compare.", min=1),
     kept=option(
-        "Result file whose trials --check repeats, such as benchmarks/results/reproduce_pll.json.",
+        "Result file whose trials --check reruns, such as benchmarks/results/reproduce_pll.json.",
         show_default="trials of this folder of reports",
     ),
-    output=option("Folder of the reports.", "-o"),
+    output=option("Folder for the reports.", "-o"),
     json_path=option("Write the rows of all tables to this file.", "--json"),
     recipes=option("Folder of recipes.", show_default="those of the package"),
-    data_dir="Searched first for data sets.",
+    data_dir="Folder to search first for data sets.",
 )
 def reproduce(
     name: str,
@@ -115,7 +115,7 @@ def reproduce(
     recipes: Path | None = None,
     data_dir: Path | None = None,
 ) -> None:
-    """Run an experiment of the paper with all baselines, reported beside the printed figures."""
+    """Reproduce an experiment of the paper, with all baselines and the published figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
     from groupnoise.reproduce.files import read_recipe, read_result_file
     from groupnoise.reproduce.running import TimeTable

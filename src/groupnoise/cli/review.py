@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 @takes(
     data=argument("As in `groupnoise resolve`, or bags."),
     setting="mil: ask which object of a bag carries its label; --label, --labels and "
-    "--features are then those of `groupnoise fit`.",
+    "--features then mean the same as in `groupnoise fit`.",
     group="mil: column of bag ids.",
-    images="Columns of picture paths, beside the data; found by suffix.",
-    budget="mil: time that each of five models may search for parameters.",
-    answers="File that keeps the answers; by default DATA.answers.jsonl here.",
+    images="Columns of picture paths; found by suffix by default.",
+    budget="mil: time limit for choosing settings, for each of five models.",
+    answers="File to keep the answers in [default: DATA.answers.jsonl].",
 )
 def review(
     data: str,
@@ -59,10 +59,10 @@ def review(
     token: Token = None,
     seed: Seed = 0,
 ) -> None:
-    """Resolve votes or candidates, then show the rows to look at first on a local page.
+    """Resolve votes or candidates, then review the most doubtful rows on a local page.
 
-    Every answer is on the disk before the page goes on; started again, the desk goes on from there.
-    With bags (a folder, or --setting mil) it asks which object carries the label.
+    Every answer is saved at once, so a restart continues where you stopped. With bags (a folder, or
+    --setting mil) it asks which object carries the label.
     """
     from groupnoise.core.checks import check_choice, require
 
@@ -155,14 +155,14 @@ def _about_bags(
 
 @reads_votes
 @takes(
-    data=argument("Table, or JSON of Label Studio or Argilla."),
-    output=option("Write .csv, .jsonl, .parquet or .xlsx.", "-o"),
-    sort="Rows to look at first come first.",
-    reliability="Write each annotator's confusion with intervals here, as JSON.",
-    folds="Parts, each answered by the others.",
-    rounds="Times votes and features judge each other; 2, and 3 of candidates.",
+    data=argument("Table, or JSON export of Label Studio or Argilla."),
+    output=option("File to write: .csv, .jsonl, .parquet or .xlsx.", "-o"),
+    sort="Write the rows most worth reviewing first.",
+    reliability="JSON file for each annotator's confusion matrix with intervals.",
+    folds="Number of cross-validation folds.",
+    rounds="Rounds of combining votes and features [default: 2; 3 for candidates].",
     members="Networks averaged per fold (candidates).",
-    checkpoint="Folder for finished trainings; the same command resumes from there.",
+    checkpoint="Folder for finished fits; the same command resumes from there.",
 )
 def resolve(
     data: str,
@@ -177,9 +177,9 @@ def resolve(
     checkpoint: Path | None = None,
     quiet: Quiet = False,
 ) -> None:
-    """Give every row one label with a probability, and say which rows to look at first.
+    """Give every row one label with a probability, and rank the rows worth reviewing.
 
-    Every column of DATA is kept. Labels are out of fold: no row judges itself.
+    Keeps every column of DATA. Labels are out of fold: no row is judged by a model trained on it.
     """
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format

@@ -100,25 +100,25 @@ def _example(shop: ClickDataset) -> list[Any]:
         "Folder written by `groupnoise export`; of a registry the promoted version, "
         "followed when another is promoted."
     ),
-    compare="A second artifact, shown beside the first.",
-    canary="A version of the registry for a share of the users: VERSION=5%.",
-    feedback="Folder to keep impressions and clicks in that clients tell of.",
-    demo="Train on the simulated shop and serve that.",
-    least_recall="Refuse an artifact whose faiss index finds less than this.",
-    lists="Folder of named lists, NAME.txt with one id per line each.",
-    processes="Processes that answer; they share the memory of the artifact.",
+    compare="Second artifact to show beside the first.",
+    canary="Registry version to serve to a fraction of users: VERSION=5%.",
+    feedback="Folder for the impressions and clicks that clients report.",
+    demo="Train on a simulated shop and serve that.",
+    least_recall="Reject an artifact whose faiss index has less recall than this.",
+    lists="Folder of named item lists: NAME.txt, one id per line.",
+    processes="Number of processes; they share the artifact's memory.",
     **panel(
-        "Limits of what is asked",
-        max_seconds="Longest a request may take.",
-        max_concurrency="Most requests at a time.",
-        max_histories="Most histories in a request.",
-        max_history_length="Most clicks in a history.",
-        max_top="Most items per history.",
-        max_explain="Most clicks times items in an explained answer.",
-        max_body_bytes="Largest request body.",
-        max_feedback_rows="Most rows of feedback in a second.",
-        max_feedback_bytes="Largest file of feedback; then another is begun.",
-        max_feedback_files="Most files of feedback; the oldest are deleted.",
+        "Limits",
+        max_seconds="Maximum seconds per request.",
+        max_concurrency="Maximum concurrent requests.",
+        max_histories="Maximum histories per request.",
+        max_history_length="Maximum clicks per history.",
+        max_top="Maximum items per history.",
+        max_explain="Maximum clicks times items in an explained answer.",
+        max_body_bytes="Maximum size of a request body.",
+        max_feedback_rows="Maximum feedback rows per second.",
+        max_feedback_bytes="Maximum size of a feedback file before a new one is started.",
+        max_feedback_files="Maximum number of feedback files; the oldest are deleted.",
     ),
 )
 def serve(
@@ -144,7 +144,7 @@ def serve(
     max_feedback_bytes: int = 64_000_000,
     max_feedback_files: int = 16,
 ) -> None:
-    """Serve a recall model; reload it with SIGHUP or POST /v1/model/reload."""
+    """Serve a recommender over HTTP; reload it with SIGHUP or POST /v1/model/reload."""
     from groupnoise.core.checks import require
 
     for package in ("fastapi", "uvicorn", "prometheus_client"):

@@ -139,7 +139,7 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
     if "labels" in options.columns:
         return find_setting("mil"), options
     if holds_bag_files(name):
-        say_aside("read as bags (--setting mil), by its files of one bag each")
+        say_aside("read as bags (--setting mil), because it has one file per bag")
         return find_setting("mil"), options
     guess = guess_setting(name, given=options.columns, **options.form)
     say_aside(guess.sentence)

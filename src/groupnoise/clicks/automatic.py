@@ -46,7 +46,7 @@ from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.training.saver import FitSaves
 from groupnoise.training.state import Moments
 
-CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
+CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks, ranked in the whole catalogue"
 KEPT_OPTIONS = 0.14
 """Share of the options that are trained with all epochs: of seven the best alone, which is then
 trained again on all clicks."""
@@ -145,7 +145,7 @@ def decide_evidence(
             "histories": len(histories),
             "items": int(n_items),
             "clicks": int(histories.n_objects),
-            "median history": float(np.median(histories.sizes)),
+            "clicks in the median history": float(np.median(histories.sizes)),
             "clicks per item": round(float(histories.n_objects) / n_items, 1),
         },
         options=tuple(taken if option.name == taken.name else option for option in options),
@@ -222,8 +222,8 @@ class _Findings:
         if len(tried) > len(search.trials):
             whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
             self.reasons.append(
-                f"{ranking[0].name!r} led after a third of its epochs; averages of members were "
-                "tried with all of theirs too."
+                f"{ranking[0].name!r} led after a third of its epochs; averages were then tried "
+                "with all epochs too."
             )
             ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
         self.reasons += passed_over(tried, ranking[0].name)
@@ -257,15 +257,14 @@ class _Findings:
             self.linear, gain, alone = choose_linear(
                 self.trial, learner.linear(held.training), held.asked, length, learner.seed
             )
-            self.baselines["EASE of low rank"] = alone["together"]
+            self.baselines["low-rank EASE"] = alone["together"]
             self.reasons.append(about_linear(self.linear, learned.mean(), gain.mean()))
         self.reached = float(gain.mean())
         is_again = clicked_before(held.asked, np.asarray(held.asked.targets))
         if is_again.sum() > MIN_REPEATED * len(held.asked):
             self.reasons.append(
-                f"Of {len(held.asked)} held-out clicks {is_again.sum()} are on what the user had "
-                "clicked before, and ranked among all items; `evaluate` has the figures of new "
-                "items."
+                f"{is_again.sum()} of {len(held.asked)} held-out clicks repeat an earlier click of "
+                "the same user; `evaluate` also reports figures for new items alone."
             )
         self.warnings += about_popularity(gain, popular, is_again)
 

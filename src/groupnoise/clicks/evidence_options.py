@@ -64,13 +64,18 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
     }
 
     rows: list[tuple[str, str, bool, Any]] = [
-        ("two tables", "what leads to an item differs from what it leads to", False, None),
-        ("one table", "items that lead to each other are alike", True, None),
-        ("in order", "what follows depends on the order of clicks", False, "recurrence"),
-        ("both", "clicks tell by themselves and by their order", False, ("recurrence", None)),
-        ("deep", "order over many clicks tells most", True, DEEP),
-        ("two in order", "order tells most, near and far", False, (DEEP, "recurrence")),
-        ("all three", "each errs otherwise", False, (DEEP, "recurrence", None)),
+        ("two tables", "clicked and next items play different roles", False, None),
+        ("one table", "items clicked after each other are similar", True, None),
+        ("in order", "the order of clicks matters", False, "recurrence"),
+        ("both", "both the clicks and their order matter", False, ("recurrence", None)),
+        ("deep", "the order of many clicks matters most", True, DEEP),
+        (
+            "two in order",
+            "order matters most, at short and long range",
+            False,
+            (DEEP, "recurrence"),
+        ),
+        ("all three", "they make different errors", False, (DEEP, "recurrence", None)),
     ]
     return [
         Option(name, {**common, "shared": shared, "encoder": encoder}, why)

@@ -170,15 +170,15 @@ def last_queries(histories: Groups, rows: IntArray | None = None) -> Queries | N
 def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
     """Return a sentence about everything odd that was counted."""
     sentences = {
-        "histories_of_one": ("histories", "of one click, which leaves nothing to be asked for"),
-        "targets_without_history": ("targets", "not asked: the first click of their user"),
+        "histories_of_one": ("histories", "skipped: a single click leaves nothing to predict"),
+        "targets_without_history": ("targets", "skipped: the first click of their user"),
         "targets_clicked_before": (
             "targets",
             "clicked before by the same user: `full` ranks them among all items, seen or not; "
-            "`predict` and `recall` leave seen items out (unless --no-exclude-seen), so what their "
-            "lists are worth the new-item figures of `evaluate` say, over the other targets",
+            "`predict` and `recall` leave seen items out (unless --no-exclude-seen), so judge "
+            "their lists by the new-item figures",
         ),
-        "targets_never_trained": ("targets", "on which no training click falls"),
+        "targets_never_trained": ("targets", "without any training click"),
         "unknown_targets": ("targets", "unknown to the model, counted as misses"),
         "histories_without_known_click": (
             "histories",

@@ -235,12 +235,13 @@ def about_linear(linear: Linear, before: float, after: float) -> str:
     added = [what[name] for name, values in linear.items() if values[0]]
     if not added:
         return (
-            "Counting clicks together or in order (linear evidence) was no gain and was left out."
+            "Linear evidence (items clicked together, or one after another) did not help and was "
+            "left out."
         )
     named = " and ".join(added)
     return (
-        f"Beside what was learned the ranking counts {named}: linear evidence, a gain here "
-        f"({before:.4f} without it, {after:.4f} with it)."
+        f"The ranking also counts {named}: this linear evidence raises the held-out score from "
+        f"{before:.4f} to {after:.4f}."
     )
 
 

@@ -187,13 +187,15 @@ class ClickSetting(Setting[ClickDataset]):
             "clicks": histories.n_objects,
             "clicks per user, mean": float(lengths.mean()),
             "clicks per item, mean": float(n_clicks_of.mean()),
-            "clicks on the busiest 1 % of items, share": float(busiest.sum() / histories.n_objects),
+            "fraction of clicks on the top 1 % of items": float(
+                busiest.sum() / histories.n_objects
+            ),
             "clicks on an item the user clicked before": len(pairs) - len(np.unique(pairs)),
         }
         if dataset.is_stray is not None:
-            draft.facts["stray clicks, share"] = float(dataset.is_stray.mean())
+            draft.facts["fraction of stray clicks"] = float(dataset.is_stray.mean())
         for protocol, least in MIN_PROTOCOL_CLICKS.items():
-            what = f"users that --protocol {protocol} never asks (below {least} clicks)"
+            what = f"users skipped by --protocol {protocol} (fewer than {least} clicks)"
             draft.facts[what] = int((lengths < least).sum())
         for key, value in dataset.notes.items():
             if isinstance(value, (int, float, str)):

@@ -135,7 +135,7 @@ class Decisions:
             last = trials[-1] if trials else None
             note = "not tried" if last is None else last.failed or ""
             if last is not None and not note and weights.get(option.name, 0.0) == 0.0:
-                note = "" if [last.resource] == whole else "compared in the first round only"
+                note = "" if [last.resource] == whole else "first round only"
             if option.measure and last is not None and not last.failed:
                 note = f"scored by {option.measure}" + f"; {note}" * bool(note)
             rows.append(
@@ -170,24 +170,24 @@ class Decisions:
         n_tried = len({trial.option for trial in self.trials})
         lines = []
         if self.facts:
-            lines.append("Data: " + ", ".join(f"{k} {_short(v)}" for k, v in self.facts.items()))
+            said = (_said(name, value) for name, value in self.facts.items())
+            lines.append(f"Data: {', '.join(filter(None, said))}.")
         if n_tried:
             lines.append(
                 f"Tried {n_tried} of {counted(len(self.options), 'settings')} in "
-                f"{self.seconds:.3g} s, "
-                f"judged by {self.criterion}."
+                f"{self.seconds:.3g} s, scored by {self.criterion}."
             )
         heavy = sorted(self.taken, key=lambda pair: -pair[1])
         named = [pair for pair in heavy[:MAX_NAMED] if pair[1] >= MIN_TOLD]
         taken = [f"{name} ({weight:.0%})" if len(heavy) > 1 else name for name, weight in named]
         left = [weight for _, weight in heavy[len(named) :]]
         rest = f"; and {counted(len(left), 'others')} ({sum(left):.0%})" if left else ""
-        lines.append(f"Taken: {'; '.join(taken)}{rest}.")
+        lines.append(f"Chosen: {'; '.join(taken)}{rest}.")
         lines += self.reasons
         if self.baselines:
             ours = self.reached
-            scored = "" if ours is None else f" {self.who_reached} {ours:.3f};"
-            lines.append(f"On what was held out{scored} for comparison {self._simple_figures()}.")
+            scored = "" if ours is None else f"Held-out score {self.whose_score}: {ours:.3f}; b"
+            lines.append(f"{scored or 'B'}aseline: {self._simple_figures()}.")
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -201,10 +201,10 @@ class Decisions:
         """
         heaviest = max(self.taken, key=lambda pair: pair[1])[0]
         n_others = len(self.taken) - 1
-        words = f"taken: {heaviest}" + f" and {counted(n_others, 'others')}" * (n_others > 0)
+        words = f"chosen: {heaviest}" + f" and {counted(n_others, 'others')}" * (n_others > 0)
         ours = self.reached
         if ours is not None:
-            words += f"; held out: {ours:.3f}"
+            words += f"; held-out score: {ours:.3f}"
             words += f" ({self._simple_figures()})" if self.baselines else ""
             words += f", {self.criterion}" if self.trials else ""
         return words
@@ -223,11 +223,11 @@ class Decisions:
         return max(scores, default=None)
 
     @property
-    def who_reached(self) -> str:
-        """Whose criterion :attr:`reached` is, as a sentence says it."""
+    def whose_score(self) -> str:
+        """What :attr:`reached` is the score of, as a sentence says it."""
         if len(self.taken) == 1:
-            return "it reaches"
-        return "the best of them reaches" if self.held_out is None else "they reach together"
+            return "of this setting"
+        return "of the best of them" if self.held_out is None else "of their average"
 
     def _simple_figures(self) -> str:
         return ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())
@@ -334,8 +334,23 @@ class Decisions:
         return cls.from_record(record)
 
 
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _said(name: str, value: Any) -> str:
+    """Return a fact as a list of facts says it; nothing for what the data lacks.
+
+    >>> _said("labels per bag", 1.0), _said("fraction of zeros", 0.433), _said("sizes", "uneven")
+    ('1 label per bag', '43% zeros', 'sizes: uneven')
+    """
+    if not value:
+        return ""
+    if value is True:
+        return name
+    if isinstance(value, str):
+        return f"{name}: {value}"
+    if name.startswith("fraction of "):
+        return f"{value:.0%} {name.removeprefix('fraction of ')}"
+    first, *rest = name.split(" ")
+    named = " ".join([first.removesuffix("s") if value == 1 else first, *rest])
+    return f"{value:.3g} {named}" if isinstance(value, float) else f"{value:,} {named}"
 
 
 def _finite(value: Any) -> Any:
@@ -354,8 +369,8 @@ def _not_shown(rows: Sequence[Mapping[str, Any]]) -> str:
     n_taken = sum(row["weight"] > 0 for row in rows)
     n_untried = sum(row["weight"] == 0 and row["rung"] is None for row in rows)
     counts = {
-        "taken": n_taken,
-        "tried and not taken": len(rows) - n_taken - n_untried,
+        "chosen": n_taken,
+        "tried and not chosen": len(rows) - n_taken - n_untried,
         "not tried": n_untried,
     }
     return "not shown: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n)
@@ -376,7 +391,7 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
     rows = decisions.table()
     parts: list[Text | Table] = [Text(decisions.summary())]
     if max_rows and decisions.trials:
-        table = Table(title=f"settings, judged by {decisions.criterion}", title_justify="left")
+        table = Table(title=f"settings, scored by {decisions.criterion}", title_justify="left")
         for column in ("setting", "weight", "score", "note"):
             table.add_column(column, justify="left" if column in ("setting", "note") else "right")
         n_taken = sum(row["weight"] >= MIN_TOLD for row in rows)

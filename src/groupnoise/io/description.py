@@ -96,8 +96,7 @@ def scale_oddity(features: NDArray[Any]) -> list[str]:
     spread = spread[spread > 0]
     if len(spread) and spread.max() > 100 * spread.min():
         return [
-            "the features differ more than a hundredfold in spread; `fit` scales them, other tools "
-            "may not"
+            "feature scales differ more than a hundredfold; `fit` scales them, other tools may not"
         ]
     return []
 
@@ -159,7 +158,7 @@ def add_features(draft: Description, features: NDArray[Any]) -> None:
     draft.facts["constant features"] = int(is_constant.sum())
     numbers = [str(column) for column in range(features.shape[1])]
     draft.oddities += [
-        *count_oddity(is_duplicate, "rows", "of features that repeat an earlier one"),
+        *count_oddity(is_duplicate, "rows", "with the same features as an earlier row"),
         *count_oddity(is_constant, "features", "without variation", numbers),
         *scale_oddity(features),
     ]

@@ -135,7 +135,9 @@ def guess_setting(
         raise DataError(f"{path} is empty; give a file with at least one row.")
     is_log = source.format == "text" and setting in (None, "rs")
     if is_log and holds_histories(content):
-        return Guess("rs", "read as clicks (--setting rs), by its lines of a user and items each")
+        return Guess(
+            "rs", "read as clicks (--setting rs), because each line is a user and their items"
+        )
     if separator is not None:
         separator = read_separator(separator)
     table = read_content(
@@ -149,7 +151,7 @@ def guess_setting(
         )
     found = settings_of_columns(columns, given) if setting is None else []
     if not found and setting in (None, "rs") and are_unnamed_clicks(head):
-        return Guess("rs", "read as clicks (--setting rs), by its columns without names")
+        return Guess("rs", "read as clicks (--setting rs), by the values of its unnamed columns")
     if not found and (by_cells := _by_cells(path, table, given, setting)) is not None:
         return by_cells
     if found == ["mil"] and "label" not in given:
@@ -167,7 +169,7 @@ def guess_setting(
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
     if found == ["pll"] and is_resolved(columns):
         named = "columns, which `resolve` wrote"
-    return Guess(found[0], f"read as {called} (--setting {found[0]}), by its {named}")
+    return Guess(found[0], f"read as {called} (--setting {found[0]}), from its {named}")
 
 
 def _first_bytes(source: Source) -> bytes:
@@ -225,7 +227,7 @@ def _of_marks(head: pl.DataFrame) -> str:
 
 def _told(reading: CellReading) -> Guess:
     called = TELLING[reading.setting][1]
-    sentence = f"read as {called} (--setting {reading.setting}), by its cells: {reading.why}"
+    sentence = f"read as {called} (--setting {reading.setting}), by its values: {reading.why}"
     return Guess(reading.setting, sentence, reading.columns)
 
 
@@ -250,4 +252,4 @@ def _of_arrays(path: str, names: Sequence[str], given: Collection[str]) -> Guess
             "what it holds with --setting mil (bags), pll (candidate labels) or rs (clicks)."
         )
     called = TELLING[found[0]][1]
-    return Guess(found[0], f"read as {called} (--setting {found[0]}), by its arrays")
+    return Guess(found[0], f"read as {called} (--setting {found[0]}), from its array names")

@@ -182,7 +182,7 @@ def test_a_class_of_a_single_bag_does_not_keep_the_others_from_being_compared():
 def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     labels = np.arange(60)[:, None] % n_classes == np.arange(n_classes)
     problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
-    options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
+    options = bag_options(problem, {"fraction of zeros": 0.0, "bags": 60})
     wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
     assert wide == {hidden}
 
@@ -201,7 +201,7 @@ def test_of_two_classes_whose_bags_hold_nothing_else_none_is_negative():
 def test_instances_may_be_of_no_label_unless_bags_clearly_speak_against_it(lead, background):
     labels = np.eye(3, dtype=bool)[np.arange(60) % 3]
     problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=False)
-    options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
+    options = bag_options(problem, {"fraction of zeros": 0.0, "bags": 60})
     noise = np.tile([-1.0, 1.0], 30)  # the standard error of a mean is .13
     scores = [np.zeros(60) if each.parameters["background"] else lead + noise for each in options]
     taken = choose_members(options, scores, SEVERAL)
@@ -220,7 +220,7 @@ def test_a_gain_over_frequencies_that_may_be_luck_is_told(gain, said):
 def test_labels_that_instances_inherit_are_held_back_by_the_number_of_instances():
     labels = np.arange(60)[:, None] % 2 == 1
     problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
-    options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
+    options = bag_options(problem, {"fraction of zeros": 0.0, "bags": 60})
     decays = {
         kind: {each.parameters["weight_decay"] for each in options if each.name.startswith(kind)}
         for kind in ("noisy_or, identity", "inherited, identity")
@@ -235,7 +235,7 @@ def test_categories_beside_numbers_are_cut_to_pieces_however_many_zeros_they_are
     labels = (np.arange(60) % 2)[:, None] == np.arange(2)
     bags = Groups(rows, np.arange(0, 241, 4))
     facts = facts_of_bags(bags, labels, "no")
-    assert facts["zeros among the features"] > 0.5
+    assert facts["fraction of zeros"] > 0.5
     options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
     # One size for all features would leave nothing of the categories.
     assert {each.parameters["scaling"] for each in options} == {
@@ -282,7 +282,7 @@ def test_prices_beside_many_categories_are_not_divided_by_one_number():
         assert n_even(rows) == pytest.approx(expected)
         bags = Groups(rows, np.arange(0, 241, 4))
         facts = facts_of_bags(bags, labels, "no")
-        assert ("sizes of the features" in facts) == (first == "standard")
+        assert ("feature scales" in facts) == (first == "standard")
         options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
         scalings = [o.parameters["scaling"] for o in options if o.parameters["encoder"] == "mlp"]
         assert scalings[0] == first

@@ -57,7 +57,7 @@ def test_bags_of_which_some_have_two_labels_share_a_background_too():
     model = MaxMatchingMILClassifier(random_state=0)
     model.fit(rows, [both[n] for n in np.unique(joined)], groups=joined)
     assert (model.predict(rows, groups=joined, background="none") == truth).mean() > 0.9
-    assert "alike in bags of all labels" in " ".join(model.decisions_.reasons)
+    assert "alike in bags of every label" in " ".join(model.decisions_.reasons)
 
 
 def test_who_knows_the_frequencies_alone_is_judged_by_them(shared):
@@ -72,7 +72,7 @@ def test_no_instance_is_background_where_every_one_has_the_label_of_its_bag():
     model = MaxMatchingMILClassifier(random_state=0).fit(rows, labels, groups=bag)
     assert (model.predict(rows, groups=bag, background="none") == truth).mean() > 0.95
     assert model.background_proba(rows).max() == 0.0
-    assert "did not ask for a background" in " ".join(model.decisions_.reasons)
+    assert "show no need for a background" in " ".join(model.decisions_.reasons)
 
 
 def test_a_background_that_is_refused_is_not_taken():

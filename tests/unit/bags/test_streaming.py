@@ -91,7 +91,7 @@ def test_a_plain_fit_decides_on_a_sample_says_so_and_trains_on_all(on_disk, monk
     model.fit(streamed, y)
     assert model.decisions_.facts["bags"] == N_BAGS
     assert model.decisions_.facts["instances"] == bags.n_objects
-    assert model.decisions_.facts["instances of the sample"] <= 300
+    assert model.decisions_.facts["instances in the sample"] <= 300
     assert "larger than memory" in model.decisions_.reasons[0]
     assert "up to 10 instances each" in model.decisions_.reasons[0]
     decays = {parameters["weight_decay"] for _, parameters in model.decisions_.members}

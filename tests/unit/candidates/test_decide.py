@@ -85,7 +85,7 @@ def test_decisions_tell_what_was_tried_taken_and_why(decided):
     assert {trial.option for trial in decisions.trials} == {each.name for each in decisions.options}
     assert 1 <= len(decisions.taken) <= 5
     assert sum(weight for _, weight in decisions.taken) == pytest.approx(1.0)
-    assert "Taken: " in decisions.summary()
+    assert "Chosen: " in decisions.summary()
     assert not decisions.warnings
 
 
@@ -216,7 +216,7 @@ def test_too_few_rows_fall_back_to_plain_settings_with_a_warning():
 def test_features_that_say_nothing_are_told():
     rows, candidates, _ = wine()
     noise = np.random.default_rng(0).normal(size=rows.shape)
-    with pytest.warns(UserWarning, match="no better than by how frequent labels are"):
+    with pytest.warns(UserWarning, match="no better than by label frequencies alone"):
         MaxMatchingPartialLabelClassifier(**QUICK).fit(noise, candidates)
 
 
@@ -225,7 +225,7 @@ def test_a_label_that_stands_almost_everywhere_is_pointed_out():
     candidates = np.eye(3, dtype=bool)[truth]
     candidates[:, 2] |= np.random.default_rng(0).random(len(rows)) < 0.98
     noise = rows + 1.5 * rows.std(axis=0) * np.random.default_rng(1).normal(size=rows.shape)
-    with pytest.warns(UserWarning, match="'2' is among the candidates of .*--method proden"):
+    with pytest.warns(UserWarning, match="'2' is a candidate of .*--method proden"):
         MaxMatchingPartialLabelClassifier(label_offsets=None, **QUICK).fit(noise, candidates)
 
 
@@ -381,7 +381,7 @@ def test_a_temperature_that_was_given_is_kept():
 def test_a_setting_far_behind_is_not_averaged():
     generator = np.random.default_rng(0)
     best = generator.normal(1.0, 0.1, size=200)
-    options = narrow(candidate_options({"rows": 200, "zeros among the features": 0.0}), {})[:4]
+    options = narrow(candidate_options({"rows": 200, "fraction of zeros": 0.0}), {})[:4]
     scores = {
         options[0].name: best,
         options[1].name: best - 0.01 + 0.1 * generator.normal(size=200),
@@ -442,7 +442,7 @@ def test_forests_that_tell_little_beside_the_best_are_not_asked():
 
 
 def test_texts_of_many_words_have_kernels_of_their_own():
-    facts = {"rows": 1500, "zeros among the features": 0.99}
+    facts = {"rows": 1500, "fraction of zeros": 0.99}
     names = {option.name for option in candidate_options(facts)}
     assert {"kernel, l2, wide", "kernel, l2, linear"} <= names
     assert not any("power" in name for name in names)
@@ -461,16 +461,16 @@ def test_ages_are_known_to_be_in_an_order_and_names_are_not():
     truth = generator.integers(3, 27, size=300)
     near = np.abs(truth[:, None] - np.arange(30)) <= 2
     rows = generator.normal(size=(300, 2))
-    assert facts_of_rows(rows, near, np.arange(30))["labels in an order"]
+    assert facts_of_rows(rows, near, np.arange(30))["ordered labels"]
     mixed = near[:, generator.permutation(30)]
-    assert not facts_of_rows(rows, mixed, np.arange(30))["labels in an order"]
+    assert not facts_of_rows(rows, mixed, np.arange(30))["ordered labels"]
     assert not facts_of_rows(rows, near, np.array([f"c{k:02}" for k in range(30)]))[
-        "labels in an order"
+        "ordered labels"
     ]
     as_text = np.arange(30).astype(str)
     sorted_as_text = np.argsort(as_text)  # "10" before "2"
     facts = facts_of_rows(rows, near[:, sorted_as_text], as_text[sorted_as_text])
-    assert facts["labels in an order"]
+    assert facts["ordered labels"]
 
 
 def test_the_fixed_preset_searches_for_nothing():
@@ -505,4 +505,4 @@ def test_the_command_line_shows_the_decisions(tmp_path):
     shown = CliRunner().invoke(app, ["info", folder]).output
     assert "decided by fit, which tried " in shown
     assert "kernel" in shown
-    assert "information on held-out candidates" in " ".join(shown.split())
+    assert "log lift on held-out rows" in " ".join(shown.split())

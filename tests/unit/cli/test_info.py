@@ -100,7 +100,7 @@ def test_only_what_was_given_is_listed_and_all_on_request(decided, capsys):
     said = lines_of(capsys, decided)
     given = said[said.index("parameters that were given") + 1 :]
     assert given[:3] == ["  dim = 4", "  max_epochs = 1", "  random_state = 3"]
-    assert given[3].endswith("others at the default; --all shows them")
+    assert given[3].endswith("others at their defaults (--all shows them)")
     everything = lines_of(capsys, decided, show_all=True)
     assert "  schedule = 'linear'" in everything
     assert "--all" not in " ".join(everything)
@@ -134,9 +134,9 @@ def test_settings_are_told_in_words_and_what_they_reach_beside_popularity(decide
     said = lines_of(capsys, decided)
     assert any(line.startswith("decided by fit, which tried ") for line in said)
     tried = " ".join(lines_of(capsys, decided, show_all=True))
-    assert "both: the average of a network that reads clicks in order and vectors of items" in tried
-    (reached,) = [line for line in said if line.startswith("on what was held out it reaches ")]
-    assert "; popularity 0." in reached
+    assert "both: the average of a network that reads clicks in order and item embeddings" in tried
+    (reached,) = [line for line in said if line.startswith("held-out score of this setting: ")]
+    assert "; baseline popularity 0." in reached
 
 
 def test_updates_are_listed_and_decisions_are_those_of_the_first_fit(decided, capsys):
@@ -156,5 +156,7 @@ def test_updates_are_listed_and_decisions_are_those_of_the_first_fit(decided, ca
         f"updated with night{night}.csv" for night in range(2, 7)
     ]
     assert "decided by the first fit, and updates decide nothing anew; it tried" in " ".join(said)
-    assert any(line.startswith("on what was held out before the updates it ") for line in said)
+    assert any(
+        line.startswith("held-out score of this setting before the updates: ") for line in said
+    )
     assert any("night0.csv" in line for line in lines_of(capsys, decided, show_all=True))

@@ -80,22 +80,22 @@ def test_a_setting_that_did_not_go_on_is_said_to_have_been_compared_on_less():
     alone = replace(DECISIONS, taken=(("mlp", 1.0),))
     assert {row["option"]: row["note"] for row in alone.table()} == {
         "mlp": "",
-        "linear": "compared in the first round only",
+        "linear": "first round only",
         "huge": "out of memory",
         "last": "not tried",
     }
-    assert "On what was held out it reaches -0.700;" in alone.summary()
-    assert "they reach together -0.600;" in replace(DECISIONS, held_out=-0.6).summary()
+    assert "Held-out score of this setting: -0.700;" in alone.summary()
+    assert "Held-out score of their average: -0.600;" in replace(DECISIONS, held_out=-0.6).summary()
 
 
 def test_the_summary_says_what_was_taken_why_and_what_to_look_at():
     summary = DECISIONS.summary()
     for part in (
-        "rows 1500, density 0.0314",
-        "Tried 3 of 4 settings in 7.1 s, judged by log likelihood of held-out candidates.",
-        "Taken: mlp (75%); linear (25%).",
+        "Data: 1,500 rows, 0.0314 density, kind: sparse.",
+        "Tried 3 of 4 settings in 7.1 s, scored by log likelihood of held-out candidates.",
+        "Chosen: mlp (75%); linear (25%).",
         "An average of two was better than the best alone.",
-        "On what was held out the best of them reaches -0.700; for comparison majority -2.000.",
+        "Held-out score of the best of them: -0.700; baseline: majority -2.000.",
         "Warning: look at the labels.",
     ):
         assert part in summary
@@ -112,8 +112,8 @@ def test_a_score_of_another_kind_is_named_and_never_the_best():
     notes = {row["option"]: row["note"] for row in decisions.table()}
     assert notes["whole"] == "scored by labels of bags alone"
     # The heaviest is not the best, and what is of another kind cannot be.
-    assert "the best of them reaches -0.700;" in decisions.summary()
-    assert "held out: -0.700" in decisions.headline()
+    assert "score of the best of them: -0.700;" in decisions.summary()
+    assert "held-out score: -0.700" in decisions.headline()
     assert decisions.headline().endswith("log likelihood of held-out candidates")
     assert Decisions.from_json(decisions.to_json()) == decisions
 
@@ -148,7 +148,12 @@ def test_the_terminal_shows_the_sentences_and_the_settings():
     stream = io.StringIO()
     Console(file=stream, width=120).print(render_decisions(DECISIONS, max_rows=3))
     text = stream.getvalue()
-    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "not shown: 1 not tried"):
+    for part in (
+        "Chosen: mlp (75%)",
+        "out of memory",
+        "-0.7000 ± 0.0500",
+        "not shown: 1 not tried",
+    ):
         assert part in text
 
 
@@ -165,7 +170,7 @@ def test_members_of_next_to_no_weight_are_counted_not_listed():
     Console(file=stream, width=120).print(render_decisions(decisions))
     text = stream.getvalue()
     assert "setting 2 (19%); and 27 others (1%)." in text
-    assert "not shown: 26 taken" in text
+    assert "not shown: 26 chosen" in text
     assert "< 1%" in text
     assert "setting 9" not in text
 
@@ -184,5 +189,5 @@ def test_settings_shown_and_counted_add_up_to_those_there_are():
     text = stream.getvalue()
     assert "Tried 40 of 46 settings" in text
     assert "setting 4 (10%); and 6 others (50%)." in text
-    counted = "not shown: 3 taken, 29 tried and not taken, 6 not tried"  # 8 are shown
+    counted = "not shown: 3 chosen, 29 tried and not chosen, 6 not tried"  # 8 are shown
     assert counted in " ".join(text.split())

@@ -34,13 +34,13 @@ def test_bags_are_counted():
     assert facts["duplicate rows"] == 1
     assert facts["constant features"] == 1
     assert facts["instances of background or unknown class"] == 1
-    assert facts["instances of a class of their bag, share"] == pytest.approx(1 / 3)
+    assert facts["fraction of instances with a label of their bag"] == pytest.approx(1 / 3)
     assert facts["bag labels without a known witness"] == 1
 
 
 def test_the_oddities_of_bags_are_named():
     assert tuple(describe(bags()).oddities) == (
-        "1 row of features that repeat an earlier one",
+        "1 row with the same features as an earlier row",
         "1 feature without variation: 1",
         "1 class without a bag: c",
         "1 bag label without a known witness",
@@ -72,7 +72,7 @@ def test_candidate_labels_are_counted_and_their_oddities_named():
     assert description.facts["candidates per row, mean"] == pytest.approx(5 / 3)
     assert description.facts["rows without truth"] == 1
     assert tuple(description.oddities) == (
-        "1 row of features that repeat an earlier one",
+        "1 row with the same features as an earlier row",
         "2 classes in no candidate set: c, d",
         "1 row without a true label",
         "1 row with a true label outside the candidates",
