@@ -151,3 +151,22 @@ def _with_default(entry: str, default: Any) -> str:
         values = f'"auto" or {values}'
     shown = f'"{default}"' if isinstance(default, str) else repr(default)
     return f"{name}{colon}{values}, default={shown}{newline}{text}"
+
+
+def fact_in_words(name: str, value: Any) -> str:
+    """Return a fact as a list of facts says it; nothing for what the data lacks.
+
+    >>> fact_in_words("labels per bag", 1.0), fact_in_words("fraction of zeros", 0.433)
+    ('1 label per bag', '43% zeros')
+    """
+    if not value:
+        return ""
+    if value is True:
+        return name
+    if isinstance(value, str):
+        return f"{name}: {value}"
+    if name.startswith("fraction of "):
+        return f"{value:.0%} {name.removeprefix('fraction of ')}"
+    first, *rest = name.split(" ")
+    named = " ".join([first.removesuffix("s") if value == 1 else first, *rest])
+    return f"{value:.3g} {named}" if isinstance(value, float) else f"{value:,} {named}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, fact_in_words
 from groupnoise.decisions.portfolio import Option, plain
 from groupnoise.exceptions import ModelFileError
 
@@ -170,7 +170,7 @@ class Decisions:
         n_tried = len({trial.option for trial in self.trials})
         lines = []
         if self.facts:
-            said = (_said(name, value) for name, value in self.facts.items())
+            said = (fact_in_words(name, value) for name, value in self.facts.items())
             lines.append(f"Data: {', '.join(filter(None, said))}.")
         if n_tried:
             lines.append(
@@ -332,25 +332,6 @@ class Decisions:
         except ValueError as error:
             raise ModelFileError(f"the record of decisions is not JSON: {error}.") from None
         return cls.from_record(record)
-
-
-def _said(name: str, value: Any) -> str:
-    """Return a fact as a list of facts says it; nothing for what the data lacks.
-
-    >>> _said("labels per bag", 1.0), _said("fraction of zeros", 0.433), _said("sizes", "uneven")
-    ('1 label per bag', '43% zeros', 'sizes: uneven')
-    """
-    if not value:
-        return ""
-    if value is True:
-        return name
-    if isinstance(value, str):
-        return f"{name}: {value}"
-    if name.startswith("fraction of "):
-        return f"{value:.0%} {name.removeprefix('fraction of ')}"
-    first, *rest = name.split(" ")
-    named = " ".join([first.removesuffix("s") if value == 1 else first, *rest])
-    return f"{value:.3g} {named}" if isinstance(value, float) else f"{value:,} {named}"
 
 
 def _finite(value: Any) -> Any:
