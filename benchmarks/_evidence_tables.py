@@ -46,7 +46,7 @@ def _points(row: dict[str, Any]) -> str:
 
 def folds_table(result: dict[str, Any]) -> str:
     """Return accuracy on new and training rows under the folds of VI-PLL, and what is in print."""
-    names = {"recipe": "**`ours`, the recipe**", "plain": "**`ours`, a plain fit**"}
+    names = {"recipe": "**`ours`, recipe**", "plain": "**`ours`, default `fit`**"}
     sets = list(result["published"])
     lines = []
     for method, words in names.items():

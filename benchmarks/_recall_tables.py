@@ -18,7 +18,7 @@ METHODS = {
     "ease": "EASE",
     "sasrec": "SASRec",
     "lrurec": "LRURec",
-    "max-matching": "ours, no parameter",
+    "max-matching": "default `fit`",
 }
 SAME_LOGS = {
     "ml-1m": "movielens-1m",

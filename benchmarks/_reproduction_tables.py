@@ -112,7 +112,7 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
         paper += OUTDATED if f"{dataset} | paper" in old else ""
         ours, other = f"**{found['ours']:.3f}**", f"{found[best]:.3f} ({NAMES.get(best, best)})"
         rows.append([dataset, paper, ours, other, "" if printed is None else f"{printed:.3f}"])
-    return markdown([metric, "`paper`", "`ours`", "best baseline", "paper, as printed"], rows)
+    return markdown([metric, "`paper`", "`ours`", "best baseline", "paper, published"], rows)
 
 
 def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
@@ -200,7 +200,7 @@ def _printed(
             figures = result["published"].get(dataset, {}).get(method, {})
             cells.append(" / ".join(f"{figures[m]:.3f}" for m in metrics if m in figures))
         if any(cells):
-            rows.append([f"*{name}, as printed*", *cells, *([""] if with_rank else [])])
+            rows.append([f"*{name}, published*", *cells, *([""] if with_rank else [])])
     return rows
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from _record import markdown
 
-RULES = {"paper": "the paper's MM+", "default": "as a plain fit scores"}
+RULES = {"paper": "the paper's MM+", "default": "default `fit`"}
 
 
 def service_table(result: dict[str, Any]) -> str:

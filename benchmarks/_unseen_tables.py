@@ -58,7 +58,7 @@ def later_table(result: dict[str, Any]) -> str:
         gaps = {name: max(values.values()) - values[OURS] for name, values in figures.items()}
         far = [f"{n} ({gaps[n]:.3f})" for n in sorted(gaps, key=lambda n: -gaps[n])]
         shown = ", ".join(far[: sum(gap > MAX_BEHIND for gap in gaps.values())])
-        lines.append([*_ranked_row(title, figures), shown or "nowhere"])
+        lines.append([*_ranked_row(title, figures), shown or "none"])
     return markdown([*RANKED, "more than two points behind"], lines)
 
 
@@ -104,10 +104,10 @@ def figures_of_recipe() -> dict[str, Figures]:
 def draws_table(result: dict[str, Any]) -> str:
     """One line per figure: the mean rank of ours on the recipe's sets and in every draw."""
     del result  # one of the files that are read
-    columns = {"the recipe": figures_of_recipe()}
+    columns = {"recipe sets": figures_of_recipe()}
     columns |= {f"{name} draw": figures_of_draw(files) for name, files in DRAWS.items()}
     lines = []
-    for title in columns["the recipe"]:
+    for title in columns["recipe sets"]:
         cells = [""] * len(columns)
         for place, figures in enumerate(columns.values()):
             if title in figures:
@@ -173,8 +173,8 @@ def lead(values: dict[str, float]) -> float:
     return values[OURS] - max(value for method, value in values.items() if method != OURS)
 
 
-RANKED = ["", "sets", "methods", "mean rank of a plain fit", "next", "first or level"]
-RANKED.append("furthest behind")
+RANKED = ["", "sets", "methods", "mean rank, default `fit`", "runner-up", "first or tied"]
+RANKED.append("largest gap")
 
 
 def _ranked_row(title: str, figures: Figures) -> list[object]:
@@ -186,7 +186,7 @@ def _ranked_row(title: str, figures: Figures) -> list[object]:
     }
     n_first = sum(each >= 0 for each in leads.values())
     worst = min(leads, key=leads.__getitem__)
-    lost = f"{worst}, {-leads[worst]:.3f}" if leads[worst] < 0 else "nowhere"
+    lost = f"{worst}, {-leads[worst]:.3f}" if leads[worst] < 0 else "none"
     next_one = f"{others[runner_up]:.2f} ({runner_up})"
     won = f"{n_first} of {n_sets}"
     return [title, n_sets, len(others) + 1, f"**{ours:.2f}**", next_one, won, lost]
@@ -215,7 +215,7 @@ def clicks_table(result: dict[str, Any]) -> str:
         seconds = ours.get("fit_cpu_seconds")
         price = "" if seconds is None else f"{seconds:.0f} s"
         lines.append([log, ours["split"], *cells, taken, price])
-    head = ["log", "part", *titles, "ours, no parameter", "taken", "processor time of the fit"]
+    head = ["log", "part", *titles, "default `fit`", "chosen", "processor time of the fit"]
     return markdown(head, lines)
 
 
@@ -255,7 +255,7 @@ def bag_ranks(bags: dict[str, Any]) -> str:
             f"{np.mean(list(each.values()), axis=0)[methods.index(OURS)]:.2f} ({len(each)} sets)"
             for each in (ranks, of_check)
         ]
-        lines.append([title, *cells, far or "nowhere"])
+        lines.append([title, *cells, far or "none"])
     return markdown(["", "all sets", "check sets", "more than two points behind"], lines)
 
 
