@@ -121,6 +121,15 @@ def test_a_wrong_table_of_a_split_is_one_sentence(command, tmp_path, spoil, word
     assert len(said.strip().splitlines()) == 1, said
 
 
+def test_a_folder_of_splits_is_told_to_name_one(command, tmp_path):
+    data, options = write_folder(tmp_path, "npy")
+    (tmp_path / "splits").mkdir()
+    for number in range(2):
+        write_split(tmp_path / f"splits/splits_{number}.csv")
+    said = command("fit", data, *options, "--split", "splits", "-o", "model", code=2).err
+    assert "name one of its tables of splits: splits/splits_0.csv, splits/splits_1.csv." in said
+
+
 @pytest.mark.parametrize("form", ["csv", "npy"])
 def test_notes_beside_folders_called_by_labels_are_no_bags(command, tmp_path, form):
     for bag, (features, _, label) in make_bags().items():

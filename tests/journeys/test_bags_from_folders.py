@@ -211,6 +211,23 @@ def _cut_off(place):
     file.write_bytes(file.read_bytes()[:3000])
 
 
+def _cut_off_array(place):
+    file = place / "bags/slide_05.npy"
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def _no_name(place):
+    table = place / "labels.csv"
+    table.write_text(table.read_text().replace("slide_05", ""))
+
+
+def _text_alone(place):
+    import torch
+
+    (place / "bags/slide_05.npy").unlink()
+    torch.save("hello", place / "bags/slide_05.pt")
+
+
 def _cut_off_zarr(place):
     pytest.importorskip("zarr")
     (place / "bags/slide_05.npy").unlink()
@@ -286,13 +303,16 @@ def _no_folder(place):
         (_missing_values, "bag 'slide_05' (bags/slide_05.npy) holds NaN or infinite values in 1"),
         (_empty, "bag 'slide_05' (bags/slide_05.npy) is empty"),
         (_pickled, "bag 'slide_05' (bags/slide_05.pt) holds pickled objects"),
-        (_pickled_array, "bag 'slide_05' (bags/slide_05.npy) cannot be read safely"),
+        (_pickled_array, "bag 'slide_05' (bags/slide_05.npy) holds pickled objects"),
         (_cut_off, "bag 'slide_05' (bags/slide_05.h5) is not a whole file"),
+        (_cut_off_array, "bag 'slide_05' (bags/slide_05.npy) is not a whole file"),
+        (_no_name, "labels.csv, line 7: column 'slide_id' is empty; write the name of the bag"),
+        (_text_alone, "looks like the features; name it with `features` (--features). It holds no"),
         (_cut_off_zarr, "bag 'slide_05' (bags/slide_05.zarr) is not a whole file"),
         (_damaged_zarr, "bag 'slide_05' (bags/slide_05.zarr) is not a whole file"),
-        (_pickled_zarr, "bag 'slide_05' (bags/slide_05.zarr) cannot be read safely"),
+        (_pickled_zarr, "bag 'slide_05' (bags/slide_05.zarr) holds pickled objects"),
         (_two_files, "bag 'slide_05' has two files"),
-        (_both_sides, "patient 'p0' is on both sides of the split"),
+        (_both_sides, "bag 'slide_23': patient 'p0' is on both sides of the split"),
         (_twice, "bag 'slide_05' has a row already"),
         (_two_encoders, "bags/20x/features_resnet, bags/20x/features_uni"),
         (_no_table, "there is no table of labels labels.csv"),
@@ -305,6 +325,31 @@ def test_bad_input_is_one_sentence_with_the_name_of_the_bag(command, tmp_path, s
     said = command("fit", data, *options, "-o", "model", "-q", *QUICK, code=2).err
     assert words in said
     assert len(said.strip().splitlines()) == 1, said
+
+
+def test_tensors_beside_a_number_and_sparse_ones_are_features(tmp_path):
+    import torch
+
+    write_folder(tmp_path, "npy")
+    plain = read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
+    for number, file in enumerate(sorted((tmp_path / "bags").iterdir())):
+        tensor = torch.from_numpy(np.load(file))
+        file.unlink()
+        kept = (tensor, 1) if number % 2 else tensor.to_sparse()
+        torch.save(kept, file.with_suffix(".pt"))
+    found = read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
+    np.testing.assert_array_equal(found.bags.objects, plain.bags.objects)
+
+
+def test_a_table_of_labels_may_have_no_header(tmp_path):
+    write_folder(tmp_path, "npy")
+    labels = tmp_path / "labels.csv"
+    plain = read_bags(tmp_path / "bags", labels=labels)
+    labels.write_text("\n".join(labels.read_text().splitlines()[1:]) + "\n")
+    said = []
+    found = read_bags(tmp_path / "bags", labels=labels, report=said.append)
+    np.testing.assert_array_equal(found.labels, plain.labels)
+    assert f"{labels} has no header line: its first line names a bag" in said
 
 
 def _as_people_keep_them(place, bags):

@@ -6,7 +6,7 @@ import pickle
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.bag_tables import Wanted, read_bag_table, truth_among
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, GroupNoiseError, MissingColumnError
-from groupnoise.io.sources import say_nothing
 
 HDF5 = (".h5", ".hdf5")
 ZARR = (".zarr",)
@@ -32,8 +32,9 @@ MAPPED = (*HDF5, *ZARR, *TENSORS, ".npy")
 FEATURES = ("features", "feats", "feature", "embeddings", "embedding", "x", "data")
 COORDINATES = ("coords", "coordinates", "coord", "positions", "xy")
 COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
-COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
-"""Pairs of columns that are coordinates in a table."""
+
+
+_NOT_WHOLE = "{} is not a whole file: it is cut off or damaged; fetch or write it again."
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class BagContent:
     `features` (n_objects, n_features): an array, or what reads one when it is sliced.
     `coordinates` (n_objects, n_coordinates): where each object lies in its source.
     `feature_names`, `coordinate_names`: what the columns are called.
+    `truth` (n_objects,): the words that say the label of each object.
     """
 
     features: Any
     coordinates: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
     coordinate_names: tuple[str, ...] | None = None
+    truth: NDArray[Any] | None = None
 
     @property
     def names_of_places(self) -> tuple[str, ...] | None:
@@ -68,13 +71,14 @@ class BagFile:
     `bag_id`: the name of the file without its suffix, or of the group.
     `path`: the file.
     `group`: the group of a large .h5 file that is the bag.
-    `coordinates`: a file of its own that holds the coordinates.
+    `coordinates`, `truth`: files of their own that hold these of its objects.
     """
 
     bag_id: str
     path: Path
     group: str | None = None
     coordinates: Path | None = field(default=None, compare=False)
+    truth: Path | None = field(default=None, compare=False)
 
     @property
     def is_mapped(self) -> bool:
@@ -86,51 +90,43 @@ class BagFile:
         return f"bag {self.bag_id!r} ({place})"
 
     @contextmanager
-    def open(
-        self,
-        features: str | Sequence[str] | None = None,
-        feature_names: Sequence[str] | None = None,
-        form: Mapping[str, Any] | None = None,
-    ) -> Iterator[BagContent]:
-        """Yield the content, which may be read inside the block only.
-
-        `features`: the array of the features, or in a table their columns. `feature_names`: columns
-        that a table must have, in this order. `form`: of a table, as `read_table` takes it.
-        """
+    def open(self, wanted: Wanted) -> Iterator[BagContent]:
+        """Yield the content, which may be read inside the block only."""
         suffix = self.path.suffix.lower()
         try:
             if suffix in HDF5:
                 with require("h5py", extra="h5").File(self.path, "r") as file:
                     node = file if self.group is None else file[self.group]
-                    yield self._checked(self._of_node(node, features))
+                    yield self._checked(self._of_node(node, wanted))
             elif suffix in ZARR:
                 store = open_zarr(self.path)
                 node = store if self.group is None else store[self.group]
                 _check_codecs(node)
-                yield self._checked(self._of_node(node, features))
+                yield self._checked(self._of_node(node, wanted))
             elif suffix in TENSORS:
-                yield self._checked(self._of_arrays(self._load_tensors(), features))
+                yield self._checked(self._of_arrays(self._load_tensors(), wanted))
             elif suffix == ".npy":
                 mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
                 yield self._checked(BagContent(mapped, self._own_coordinates()))
             elif suffix == ".npz":
                 with np.load(self.path, allow_pickle=False) as archive:
                     arrays = {name: archive[name] for name in archive.files}
-                yield self._checked(self._of_arrays(arrays, features))
+                yield self._checked(self._of_arrays(arrays, wanted))
             else:
-                yield self._checked(self._of_table(features, feature_names, form or {}))
+                matrix, names, coordinates, pair, truth = read_bag_table(self.path, wanted)
+                yield self._checked(BagContent(matrix, coordinates, names, pair or None, truth))
         except GroupNoiseError:
             raise
         except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, KeyError) as error:
             if isinstance(error, PermissionError):
                 raise DataError(f"{self} may not be read by this user.") from None
-            raise DataError(
-                f"{self} is not a whole file: it is cut off or damaged; fetch or write it again."
-            ) from None
+            raise DataError(_NOT_WHOLE.format(self)) from None
         except ValueError as error:
+            if "pickle" not in str(error).lower() and "object" not in str(error).lower():
+                raise DataError(_NOT_WHOLE.format(self)) from None
             raise DataError(
-                f"{self} cannot be read safely ({error}); save it again with plain arrays, for "
-                "pickled objects can run code and are refused."
+                f"{self} holds pickled objects, which can run code and are never unpickled, or is "
+                f"no {suffix} file at all; save its numbers again as a plain array."
             ) from None
 
     def patch_size(self) -> float | None:
@@ -150,22 +146,21 @@ class BagFile:
         is_size = isinstance(size, (int, float, np.number)) and np.isfinite(size) and size > 0
         return float(size) if is_size else None
 
-    def _of_node(self, node: Any, features: str | Sequence[str] | None) -> BagContent:
+    def _of_node(self, node: Any, wanted: Wanted) -> BagContent:
         """Return the content of an HDF5 file, of a group of it or of a data set alone."""
         if not hasattr(node, "keys"):
             return BagContent(node, self._own_coordinates())
         sets = {name: node[name] for name in node if hasattr(node[name], "shape")}
-        found = self._of_arrays(sets, features)
+        found = self._of_arrays(sets, wanted)
         attributes = {} if found.coordinates is None else dict(_coordinates_of(sets)[1].attrs)
         names = attributes.get("names")
         if names is not None:
             return replace(found, coordinate_names=_words(np.asarray(names)))
         return found
 
-    def _of_arrays(
-        self, arrays: Mapping[str, Any], features: str | Sequence[str] | None
-    ) -> BagContent:
-        """Tell features and coordinates of named arrays apart."""
+    def _of_arrays(self, arrays: Mapping[str, Any], wanted: Wanted) -> BagContent:
+        """Tell features, coordinates and the truth of objects of named arrays apart."""
+        features = wanted.features
         listing = ", ".join(f"{name} {tuple(a.shape)}" for name, a in arrays.items())
         if features is not None:
             if not isinstance(features, str) or features not in arrays:
@@ -185,7 +180,7 @@ class BagFile:
             if usual is None and len(spare) != 1:
                 raise DataError(
                     f"{self} has no array that looks like the features; name it with `features` "
-                    f"(--features). It holds {listing or 'nothing'}."
+                    f"(--features). It holds {listing or 'no array of numbers'}."
                 )
             chosen = arrays[usual if usual is not None else spare[0]]
         found = _coordinates_of(arrays)[1]
@@ -194,29 +189,11 @@ class BagFile:
             None if named is None else _words(np.asarray(named))
             for named in (arrays.get("feature_names"), arrays.get("coords_names"))
         )
-        return BagContent(chosen, coordinates, names, places)
-
-    def _of_table(
-        self,
-        features: str | Sequence[str] | None,
-        feature_names: Sequence[str] | None,
-        form: Mapping[str, Any],
-    ) -> BagContent:
-        from groupnoise.io.feature_columns import features_of_table
-        from groupnoise.io.tables import read_table
-
-        table = read_table(self.path, **form)
-        columns = table.frame.columns
-        pair = next((p for p in COORDINATE_COLUMNS if set(p) <= set(columns)), None)
-        if pair is not None and features is None and feature_names is not None:
-            pair = None if set(pair) & set(feature_names) else pair
-        coordinates = None
-        if pair is not None:
-            from groupnoise.io.cells import read_numbers
-
-            coordinates = np.column_stack([read_numbers(table, name) for name in pair])
-        matrix, names = features_of_table(table, features, pair or (), say_nothing, feature_names)
-        return BagContent(matrix, coordinates, names, pair)
+        truth = truth_among(list(arrays), wanted.truth, str(self))
+        said = None if truth is None else np.asarray(arrays[truth][...]).ravel()
+        if wanted.truth is None and said is not None and len(said) != chosen.shape[-2]:
+            said = None  # of the bag as a whole
+        return BagContent(chosen, coordinates, names, places, said)
 
     def _load_tensors(self) -> dict[str, Any]:
         """Return the tensors of a file as arrays; nothing but tensors is ever unpickled."""
@@ -239,8 +216,9 @@ class BagFile:
             raise OSError(str(error)) from None
         if isinstance(content, torch.Tensor):
             content = {"features": content}
-        if isinstance(content, (list, tuple)) and all(map(torch.is_tensor, content)):
-            is_rows = len({tensor.shape for tensor in content}) == 1 and content[0].ndim == 1
+        if isinstance(content, (list, tuple)):
+            shapes = {tensor.shape for tensor in content if torch.is_tensor(tensor)}
+            is_rows = len(shapes) == 1 and all(torch.is_tensor(t) and t.ndim == 1 for t in content)
             content = (
                 {"features": torch.stack(list(content))} if is_rows else dict(enumerate(content))
             )
@@ -320,4 +298,6 @@ def _plain(tensor: Any) -> Any:
     import torch
 
     detached = tensor.detach()
+    if detached.layout != torch.strided:
+        detached = detached.to_dense()
     return detached.float() if detached.dtype == torch.bfloat16 else detached

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from groupnoise.bags.bag_files import (
     open_zarr,
 )
 from groupnoise.bags.bag_names import names_by_files
-from groupnoise.bags.bag_splits import is_split_table, sides_of_bags, split_beside
+from groupnoise.bags.bag_splits import check_split, is_split_table, sides_of_bags, split_beside
+from groupnoise.bags.bag_tables import wanted_of
+from groupnoise.bags.bag_truth import with_truth, words_of_truth
 from groupnoise.bags.label_table import (
     FEATURE_FOLDERS,
     LABEL_FILES,
@@ -78,6 +81,7 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
 
     `labels`: the table of labels, if one was given.
     """
+    check_split(asked)
     report, gaps = asked.report, asked.fill
     path = Path(source)
     given = labels
@@ -118,12 +122,14 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
             found = found.divided(sides, None if asked.split_file is None else str(file))
     content, offsets = _read_all(bags, asked)
     truth = None
-    if found is not None and labels is None and (path / "inst_labels").is_dir():
-        truth = _instance_labels(path / "inst_labels", bags, offsets, found.class_names)
+    if found is not None and content.truth is not None:
+        found, truth = with_truth(found, content.truth, bags, offsets, asked)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again
         columns["labels"] = str(given)
+    if asked.truth is not None:
+        columns["truth"] = asked.truth
     if gaps is not None:
         columns["fill"] = gaps.learned
     return BagDataset(
@@ -163,10 +169,19 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
             f"{path} holds no file of a bag ({', '.join(SUFFIXES)}); give a folder with one per "
             "bag."
         )
-    beside = folder.parent / "coords" if folder.name == "features" else None
     named = names_by_files(files, folder)
+    if folder.name != "features":
+        return [BagFile(bag_id, named[bag_id]) for bag_id in sorted(named)]
+    coordinates, truth = folder.parent / "coords", folder.parent / "inst_labels"
+    has_truth = labels is None and truth.is_dir()
     return [
-        BagFile(bag_id, named[bag_id], None, beside and beside / f"{bag_id}.npy")
+        BagFile(
+            bag_id,
+            named[bag_id],
+            None,
+            coordinates / f"{bag_id}.npy",
+            truth / f"{bag_id}.npy" if has_truth else None,
+        )
         for bag_id in sorted(named)
     ]
 
@@ -266,21 +281,25 @@ def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, I
     Widths are compared before anything large is read.
     """
     gaps = asked.fill
-    sizes, places, dtypes = [], [], set()
+    sizes, places, dtypes, truth = [], [], set(), []
+    tables = [bag.path for bag in bags if bag.path.suffix.lower() in TABLES]
+    wanted = wanted_of(tables if len(tables) == len(bags) else (), asked)
     kept: dict[int, Any] = {}
     n_kept = 0
-    names, first = asked.feature_names, None
+    first = None
     for number, bag in enumerate(bags):
-        with bag.open(asked.features, names, asked.form) as content:
+        with bag.open(wanted) as content:
             sizes.append(content.features.shape[0])
             dtypes.add(np.dtype(content.features.dtype))
             places.append(content.coordinates)
+            truth.append(words_of_truth(content.truth, bag, sizes[-1]))
             if not bag.is_mapped and n_kept < streamed_groups.MAX_BYTES_IN_MEMORY:
                 kept[number] = content.features  # what is read whole need not be read twice
                 n_kept += content.features.nbytes
             if first is None:
                 first = content
-                width, names = content.features.shape[1], content.feature_names or names
+                width = content.features.shape[1]
+                wanted = replace(wanted, names=content.feature_names or wanted.names)
         _check_like_first(bag, content, bags[0], width, first)
     assert first is not None
     offsets = offsets_of(sizes)
@@ -290,54 +309,23 @@ def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, I
         if number in kept:
             rows[...] = kept.pop(number)
         else:
-            with bag.open(asked.features, names, asked.form) as content:
+            with bag.open(wanted) as content:
                 rows[...] = content.features[...]
         if gaps is None:
             _check_finite(bag, rows)
         release_pages(matrix)
     if gaps is not None:
-        gaps.into_rows(matrix, names or [f"feature {k}" for k in range(width)])
+        gaps.into_rows(matrix, wanted.names or [f"feature {k}" for k in range(width)])
         for number, bag in enumerate(bags):
             _check_finite(bag, matrix[offsets[number] : offsets[number + 1]])
     coordinates = None
     if first.coordinates is not None:
         coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
-    return BagContent(matrix, coordinates, first.feature_names, first.names_of_places), offsets
-
-
-def _instance_labels(
-    folder: Path, bags: Sequence[BagFile], offsets: IntArray, class_names: Sequence[str]
-) -> IntArray:
-    """Return the class of each object, (n_objects,), that a torchmil folder says in a file per bag.
-
-    -1 where it is none of the classes of bags.
-    """
-    class_of = {_as_number(name): number for number, name in enumerate(class_names)}
-    found = np.full(int(offsets[-1]), -1, dtype=np.int64)
-    for number, bag in enumerate(bags):
-        part = found[offsets[number] : offsets[number + 1]]
-        try:
-            values = np.load(folder / f"{bag.bag_id}.npy", allow_pickle=False).ravel().tolist()
-        except (OSError, ValueError, EOFError):
-            raise DataError(
-                f"bag {bag.bag_id!r} has no readable labels of its objects in {folder}; write them "
-                "again, or move that folder away."
-            ) from None
-        if len(values) != len(part):
-            raise DataError(
-                f"bag {bag.bag_id!r} has {counted(len(part), 'objects')} and "
-                f"{counted(len(values), 'labels')} of them in {folder}; one per object is needed."
-            )
-        part[:] = [class_of.get(_as_number(str(value)), -1) for value in values]
-    return found
-
-
-def _as_number(word: str) -> str:
-    """Return a label as it is written of whole numbers, floats and truth values alike."""
-    try:
-        return f"{float({'True': '1', 'False': '0'}.get(word, word)):g}"
-    except ValueError:
-        return word
+    said = None if all(part is None for part in truth) else np.concatenate(
+        [np.full(n, "") if part is None else part for n, part in zip(sizes, truth, strict=True)]
+    )  # fmt: skip
+    whole = BagContent(matrix, coordinates, first.feature_names, first.names_of_places, said)
+    return whole, offsets
 
 
 def _check_like_first(

@@ -52,4 +52,5 @@ def bag_of(cell: str, known: Mapping[str, str]) -> str | None:
 
 def nor_others(n_found: int) -> str:
     """Return how many others lack what was said of the first of them."""
-    return "" if n_found == 1 else f" (nor have {counted(n_found - 1, 'others')})"
+    others = counted(n_found - 1, "others")
+    return "" if n_found == 1 else f" (nor {'has' if n_found == 2 else 'have'} {others})"

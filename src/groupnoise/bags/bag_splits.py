@@ -70,6 +70,16 @@ def split_beside(folder: Path, report: Report) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
+def check_split(asked: BagRequest) -> None:
+    """Refuse a folder of several tables of splits: one of them is a split."""
+    folder = None if asked.split is None else Path(asked.split)
+    if folder is not None and folder.is_dir() and (found := split_tables_in(folder)):
+        shown = ", ".join(str(file) for file in found[:3]) + ", ..." * (len(found) > 3)
+        raise MissingColumnError(
+            f"--split names {folder}, a folder; name one of its tables of splits: {shown}.", "split"
+        )
+
+
 def sides_of_bags(
     file: Path, bag_ids: Sequence[str], patients: Any, folder: str, asked: BagRequest
 ) -> NDArray[Any]:

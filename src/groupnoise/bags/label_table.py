@@ -98,7 +98,12 @@ def read_label_table(
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
     encoding = asked.form.get("encoding")
     table = read_table(source, decimal=".", encoding=encoding)  # ids and labels are words
-    columns, origin, report = table.frame.columns, table.origin, asked.report
+    origin, report = table.origin, asked.report
+    known = by_spelling(bag_ids)
+    if any(bag_of(name, known) for name in table.frame.columns):
+        report(f"{origin} has no header line: its first line names a bag")
+        table = read_table(source, decimal=".", encoding=encoding, header=False)
+    columns = table.frame.columns
     if asked.group is not None:
         group = match_columns("group", [asked.group], columns, origin)[0]
     else:
@@ -130,7 +135,7 @@ def read_label_table(
     sides = None if split is None else sides_of_column(rows, split)
     if patients is not None:
         if sides is not None:
-            check_apart(patients, sides, rows.locate)
+            check_apart(patients, sides, lambda bag: f"{rows.locate(bag)}, bag {bag_ids[bag]!r}")
         n_patients = len(np.unique(patients))
         report(f"bags of each of the {n_patients} patients stay together in every hold-out")
     if sides is not None:
@@ -316,6 +321,11 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
             row_of[bag] = row
     if strangers:
         row, cell = strangers[0]
+        if not cell:
+            raise DataError(
+                f"{table.locate(row)}: column {group!r} is empty; write the name of the bag, or "
+                "leave out the row."
+            )
         raise MissingColumnError(
             f"{table.locate(row)}: bag {cell!r} has no file in {folder}"
             f"{nor_others(len(strangers))}; add the file or leave out the row.",

@@ -1,0 +1,77 @@
+"""The labels of objects that files of bags hold, or a folder beside them with a file per bag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from groupnoise.bags.bag_files import BagFile
+from groupnoise.bags.label_table import BagLabels
+from groupnoise.bags.label_words import read_bag_truth
+from groupnoise.bags.request import BagRequest
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError
+from groupnoise.io.tables import Table
+
+
+def words_of_truth(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArray[Any] | None:
+    """Return the label of each object of a bag as a word, if its files say it."""
+    values, place = given, str(bag.path)
+    if bag.truth is not None:
+        place = str(bag.truth.parent)
+        try:
+            values = np.load(bag.truth, allow_pickle=False).ravel()
+        except (OSError, ValueError, EOFError):
+            raise DataError(
+                f"bag {bag.bag_id!r} has no readable labels of its objects in {place}; write them "
+                "again, or move that folder away."
+            ) from None
+    if values is None:
+        return None
+    if len(values) != size:
+        raise DataError(
+            f"bag {bag.bag_id!r} has {counted(size, 'objects')} and "
+            f"{counted(len(values), 'labels')} of them in {place}; one per object is needed."
+        )
+    words = (each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist())
+    return np.array(list(words))
+
+
+def with_truth(
+    found: BagLabels,
+    words: NDArray[Any],
+    bags: Sequence[BagFile],
+    offsets: IntArray,
+    asked: BagRequest,
+) -> tuple[BagLabels, IntArray]:
+    """Return labels of bags, and the class of each object, -1 where it has none or is not known."""
+    names = [*found.class_names, *asked.known.classes]
+    by_number = {_as_number(name): name for name in names}
+    bag_of_row = np.repeat(np.arange(len(bags)), np.diff(offsets))
+
+    def locate(row: int) -> str:
+        bag = int(bag_of_row[row])
+        return f"bag {bags[bag].bag_id!r}, row {row - int(offsets[bag])}"
+
+    cells = [by_number.get(_as_number(word), word) for word in words.tolist()]
+    column = asked.truth or "truth"
+    table = Table(pl.DataFrame({column: cells}), column, column, locate)
+    classes, truth = read_bag_truth(
+        table, column, found.class_names, found.labels, bag_of_row, asked.known, asked.report
+    )
+    labels = np.pad(found.labels, ((0, 0), (0, len(classes) - found.labels.shape[1])))
+    return replace(found, labels=labels, class_names=classes), truth
+
+
+def _as_number(word: str) -> str:
+    """Return a label as it is written of whole numbers, floats and truth values alike."""
+    try:
+        return f"{float({'True': '1', 'False': '0'}.get(word, word)):g}"
+    except ValueError:
+        return word
