@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags.embedding.folder import Sources
+from groupnoise.bags.embedding.sources import Sources
 from groupnoise.bags.heatmap import heatmap_page
 from groupnoise.bags.object_answers import ObjectAnswers
 from groupnoise.core.groups import Groups

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bag_folders import make_bags, write_folder
-from groupnoise.bags.embedding.folder import Sources
+from groupnoise.bags.embedding.sources import Sources
 from groupnoise.bags.heatmap import (
     MAX_OPACITY,
     MIN_OPACITY,
@@ -150,6 +150,33 @@ def test_bags_of_a_label_that_no_object_carries_show_the_class_that_may_be_there
     page = heatmap_page(answers, dataset, Sources())
     assert "No object carries benign" in page
     assert re.findall(r"· (\w+) shown<", page) == ["tumour", "adenoma"]
+
+
+def test_thumbnails_of_a_job_of_trident_are_as_wide_as_its_slides(command, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    data, words = write_folder(tmp_path, "trident")
+    (tmp_path / "bags/thumbnails").mkdir()
+    for number, bag in enumerate(make_bags()):
+        picture = Image.new("RGB", (100 + number, 50), "pink")
+        picture.save(tmp_path / f"bags/thumbnails/{bag}.jpg")
+    command("fit", data, *words, "-o", "model", *QUICK)
+    said = command("heatmap", "model", data, "-o", "map.html").err
+    assert "took the pictures in bags/thumbnails (--sources names others)" in said
+    assert "objects of 24 bags, first 'slide_00', lie beyond their pictures" in said
+    assert not pictures_of((tmp_path / "map.html").read_text(), "below")
+    for file in (tmp_path / "bags").glob("*/*/*.h5"):
+        with h5py.File(file, "a") as opened:
+            opened["coords"].attrs["level0_width"] = 5120
+    said = command("heatmap", "model", data, "-o", "map.html").err
+    assert "beyond" not in said
+    page = (tmp_path / "map.html").read_text()
+    assert len(pictures_of(page, "below")) == 24
+    boxes = re.findall(r'style="left: ([\d.]+)%; top: [\d.]+%; width: ([\d.]+)%', page)
+    sizes = [len(features) for features, _, _ in make_bags().values()]
+    widths = list(dict.fromkeys(float(width) for _, width in boxes))
+    assert widths == list(dict.fromkeys(5.0 * size for size in sizes))
+    said = command("heatmap", "model", data, "-o", "map.html", "--downsample", "0.1").err
+    assert "say with --downsample how many units of the coordinates a pixel is" in said
 
 
 def test_a_file_per_bag_holds_probabilities_and_coordinates(command, tmp_path):

@@ -134,17 +134,23 @@ class BagFile:
 
         CLAM and TRIDENT write it beside the coordinates.
         """
-        if self.path.suffix.lower() not in HDF5:
-            return None
-        with require("h5py", extra="h5").File(self.path, "r") as file:
-            node = file if self.group is None else file[self.group]
-            found = _coordinates_of(node)[1] if hasattr(node, "keys") else None
-            said = {} if found is None else dict(found.attrs)
+        said = self._said_of_coordinates()
         size: Any = said.get("patch_size_level0")
         if size is None and "patch_size" in said:
             size = said["patch_size"] * np.ravel(said.get("downsample", 1.0))[0]
-        is_size = isinstance(size, (int, float, np.number)) and np.isfinite(size) and size > 0
-        return float(size) if is_size else None
+        return _length(size)
+
+    def slide_width(self) -> float | None:
+        """Return how wide the slide is in the units of the coordinates, if TRIDENT wrote it."""
+        return _length(self._said_of_coordinates().get("level0_width"))
+
+    def _said_of_coordinates(self) -> dict[str, Any]:
+        if self.path.suffix.lower() not in HDF5:
+            return {}
+        with require("h5py", extra="h5").File(self.path, "r") as file:
+            node = file if self.group is None else file[self.group]
+            found = _coordinates_of(node)[1] if hasattr(node, "keys") else None
+            return {} if found is None else dict(found.attrs)
 
     def _of_node(self, node: Any, wanted: Wanted) -> BagContent:
         """Return the content of an HDF5 file, of a group of it or of a data set alone."""
@@ -283,6 +289,12 @@ def _coordinates_of(arrays: Mapping[str, Any]) -> tuple[str, Any]:
     by_name = {name.lower(): name for name in arrays}
     name = next((by_name[name] for name in COORDINATES if name in by_name), "")
     return name, arrays.get(name)
+
+
+def _length(value: Any) -> float | None:
+    """Return what a file says as a length, if it is one."""
+    is_one = isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0
+    return float(value) if is_one else None
 
 
 def _words(cells: NDArray[Any]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from groupnoise.bags.bag_files import (
 from groupnoise.bags.bag_names import names_by_files
 from groupnoise.bags.bag_splits import check_split, is_split_table, sides_of_bags, split_beside
 from groupnoise.bags.bag_tables import wanted_of
-from groupnoise.bags.bag_truth import with_truth, words_of_truth
+from groupnoise.bags.bag_truth import with_object_labels, words_of_truth
 from groupnoise.bags.label_table import (
     FEATURE_FOLDERS,
     LABEL_FILES,
@@ -123,7 +123,7 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
     content, offsets = _read_all(bags, asked)
     truth = None
     if found is not None and content.truth is not None:
-        found, truth = with_truth(found, content.truth, bags, offsets, asked)
+        found, truth = with_object_labels(found, content.truth, bags, offsets, asked)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again

@@ -43,7 +43,7 @@ def words_of_truth(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArr
     return np.array(list(words))
 
 
-def with_truth(
+def with_object_labels(
     found: BagLabels,
     words: NDArray[Any],
     bags: Sequence[BagFile],

@@ -31,9 +31,12 @@ from groupnoise.exceptions import DataError, MissingColumnError, MissingDataErro
     output=option("HTML page to write.", "-o"),
     sources=option(
         "Pictures or texts to draw the answers over, named like the bags.",
-        show_default="what `groupnoise embed` was given",
+        show_default="what `groupnoise embed` was given, or thumbnails of TRIDENT",
     ),
-    downsample="Coordinate units per pixel of these pictures.",
+    downsample=option(
+        "Coordinate units per pixel of these pictures.",
+        show_default="what files of TRIDENT say, or 1",
+    ),
     max_bags="Maximum number of bags on the page, mistakes first.",
     gallery="Number of top and bottom objects to show per class.",
 )
@@ -43,7 +46,7 @@ def heatmap(
     options: DataOptions,
     output: Path = Path("heatmap.html"),
     sources: Path | None = None,
-    downsample: float = 1.0,
+    downsample: float | None = None,
     max_bags: int = 200,
     gallery: int = 10,
 ) -> None:
@@ -51,7 +54,7 @@ def heatmap(
 
     Example: groupnoise heatmap model features -o heatmap.html
     """
-    from groupnoise.bags.embedding.folder import find_sources
+    from groupnoise.bags.embedding.sources import find_sources
     from groupnoise.bags.heatmap import heatmap_page
     from groupnoise.bags.object_answers import answer_objects
     from groupnoise.core.checks import check_count
@@ -66,7 +69,7 @@ def heatmap(
     check_count("--gallery", gallery, least=0)
     check_output(output, data)
     fitted, found = with_labels_if_any(model, data, options, "heat maps are of")
-    raw = find_sources(data, sources, downsample)
+    raw = find_sources(data, sources, downsample, say_aside)
     answers = answer_objects(fitted, found.dataset)
     without = [bag for bag in answers.bag_ids if bag not in raw.files] if raw.files else []
     if len(without) == len(answers):
@@ -80,6 +83,19 @@ def heatmap(
         command=spell_command(sys.argv[1:]),
     )
     write_text(output, page)
+    where = answers.coordinates
+    beyond = [
+        name
+        for bag, name in enumerate(answers.bag_ids[:max_bags])
+        if name in raw.files and answers.is_placed and where is not None
+        and not raw.holds(name, where[answers.part(bag)])
+    ]  # fmt: skip
+    if beyond:
+        say_aside(
+            f"objects of {counted(len(beyond), 'bags')}, first {beyond[0]!r}, lie beyond their "
+            "pictures, which are left out; say with --downsample how many units of the coordinates "
+            "a pixel is"
+        )
     if without:
         say_aside(f"{counted(len(without), 'bags')} without a source, first {without[0]!r}")
     shown = min(len(answers), max_bags)

@@ -109,7 +109,7 @@ def _write_per_bag(
     keep: Sequence[str] | None,
 ) -> None:
     """Write what the model says of each object into a file per bag."""
-    from groupnoise.bags.embedding.folder import find_sources
+    from groupnoise.bags.embedding.sources import find_sources
     from groupnoise.bags.object_answers import FORMS, answer_objects, write_answers
     from groupnoise.core.checks import check_choice
     from groupnoise.io.files import check_not_own_input

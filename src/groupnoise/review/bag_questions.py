@@ -18,7 +18,7 @@ from groupnoise.audit.evidence import (
     picture_paths,
     read_picture,
 )
-from groupnoise.bags.embedding.folder import Sources, find_sources, thumbnail
+from groupnoise.bags.embedding.sources import Sources, find_sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError

@@ -1,23 +1,16 @@
-"""A folder of pictures, texts or recordings in, a folder with one file of features per bag out.
-
-And back: which raw files the bags of such a folder were made of.
-"""
+"""A folder of pictures, texts or recordings in, a folder with one file of features per bag out."""
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.bags.bag_names import names_by_files
 from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.bags.embedding.describing import (
@@ -26,21 +19,16 @@ from groupnoise.bags.embedding.describing import (
     TEXTS,
     check_cut,
     learn_words,
-    open_picture,
-    open_recording,
-    read_text,
 )
-from groupnoise.bags.embedding.spectrogram import RATE, draw_sound
 from groupnoise.bags.label_table import labels_by_folders, labels_in
 from groupnoise.bags.label_words import KnownLabels
-from groupnoise.core.checks import check_choice, check_positive, require
+from groupnoise.core.checks import check_choice, require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.files import read_json, write_json
 from groupnoise.io.local_encoders import load_encoder
 from groupnoise.io.sources import Report, say_nothing
-from groupnoise.pages import data_address, encode_png
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""
@@ -49,10 +37,6 @@ NOTICES = ("readme", "license", "licence", "copying", "notice", "changelog", "cr
 """Texts that lie beside files of another kind and are no bags."""
 FORMS = ("npz", "h5")
 OWN = "a callable of the user's own"
-MAX_SIDE = 480
-"""Pixels of the longer side of a picture in a page."""
-TILE_SIDE = 72
-"""Pixels of a tile in a gallery."""
 
 
 @dataclass(frozen=True)
@@ -293,97 +277,3 @@ def _write(
         file["coords"].attrs["names"] = list(places)
         if names is not None:
             file["feature_names"] = list(names)
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Raw files by the name of their bag.
-
-    `kind`: "pictures", "texts" or "recordings"; "" where there are no raw files.
-    `files`: the raw file of each bag that has one.
-    `size`: how wide objects are, in the units of their coordinates.
-    `downsample`: units of the coordinates per pixel of the pictures.
-    """
-
-    kind: str = ""
-    files: dict[str, Path] = field(default_factory=dict)
-    size: float | None = None
-    downsample: float = 1.0
-
-    def picture(self, bag: str) -> NDArray[np.uint8] | None:
-        """Return the picture of a bag, shape (height, width, 3), None if there is none."""
-        if self.kind != "pictures" or bag not in self.files:
-            return None
-        return _open_picture(self.files[bag])
-
-    def text(self, bag: str) -> str | None:
-        """Return the text of a bag, None if there is none."""
-        if self.kind != "texts" or bag not in self.files:
-            return None
-        return read_text(self.files[bag])
-
-    def sound(self, bag: str) -> tuple[str, float]:
-        """Return a recording as the address of a picture, "" if there is none, and its seconds."""
-        if self.kind != "recordings" or bag not in self.files:
-            return "", 0.0
-        samples = open_recording(self.files[bag])
-        return data_address(encode_png(draw_sound(samples))), len(samples) / RATE
-
-    def tile(self, bag: str, x: float, y: float) -> str:
-        """Return a tile of the picture of a bag as an address, "" if there is none."""
-        pixels = self.picture(bag)
-        if pixels is None or self.size is None:
-            return ""
-        left, top, side = (round(value / self.downsample) for value in (x, y, self.size))
-        part = pixels[top : top + max(1, side), left : left + max(1, side)]
-        return _as_address(part, TILE_SIDE, "PNG") if part.size else ""
-
-
-def find_sources(data: str, folder: Path | None, downsample: float = 1.0) -> Sources:
-    """Return the raw files that belong to a folder of features.
-
-    Empty where nothing is known. `data`: what the user gave as data; a folder that `groupnoise
-    embed` wrote says where they are. `folder`: where they are, or where smaller copies are.
-    `downsample`: units of the coordinates per pixel of the pictures there.
-    """
-    check_positive("--downsample", downsample)
-    record = read_record(Path(data)) if (Path(data) / RECORD).is_file() else None
-    if folder is None:
-        if record is None:
-            return Sources(size=_patch_size(data))
-        folder = Path(data) / record.source
-        if not folder.is_dir():
-            return Sources(size=record.cut.size if record.kind == "pictures" else None)
-    kind, files = find_raw_files(folder, None if record is None else record.kind)
-    size = None
-    if kind == "pictures":
-        size = _patch_size(data) if record is None else record.cut.size
-    return Sources(kind, files, size, downsample)
-
-
-def _patch_size(data: str) -> float | None:
-    """Return how wide the objects of files with coordinates are, if the first of them says it."""
-    if not holds_bag_files(data, labels=()):
-        return None
-    return find_bag_files(Path(data), None, say_nothing)[0].patch_size()
-
-
-def thumbnail(pixels: NDArray[np.uint8]) -> str:
-    """Return a picture as the address of a smaller one."""
-    return _as_address(pixels, MAX_SIDE, "JPEG")
-
-
-@lru_cache(maxsize=2)
-def _open_picture(path: Path) -> NDArray[np.uint8]:
-    return open_picture(path)
-
-
-def _as_address(pixels: NDArray[np.uint8], side: int, form: str) -> str:
-    image: Any = require("PIL.Image", extra="images").fromarray(np.ascontiguousarray(pixels))
-    image.thumbnail((side, side))
-    stream = io.BytesIO()
-    try:
-        image.save(stream, form)
-    except OSError as error:
-        raise DataError(f"a picture cannot be written as {form} ({error}).") from None
-    return data_address(stream.getvalue(), f"image/{form.lower()}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.embedding.folder import Sources, thumbnail
+from groupnoise.bags.embedding.sources import Sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH, ObjectAnswers, spacing_of
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.io.datasets import BagDataset
@@ -162,10 +162,11 @@ def _on_plane(
     grid: Grid = lay_on_grid(positions, size=sources.size)
     layers = _layers(values, labels, grid.paint)
     pixels: NDArray[np.uint8] | None = sources.picture(card.name)
+    extent = sources.extent(card.name)
     left, top, width, height = grid.box
-    if pixels is None:
+    if pixels is None or extent is None or not sources.holds(card.name, positions):
         return replace(card, aspect=width / height, layers=layers)
-    across, down = (length * sources.downsample for length in (pixels.shape[1], pixels.shape[0]))
+    across, down = extent
     box = [100 * left / across, 100 * top / down, 100 * width / across, 100 * height / down]
     return replace(
         card,
