@@ -109,7 +109,7 @@ def decide_evidence(
     is_open = len(options) > 1 or linear == "auto"
     if held is None and is_open:
         found.warnings.append(
-            f"fewer than {MIN_HELD_OUT} histories have three clicks, too few to try settings on; "
+            f"fewer than {MIN_HELD_OUT} histories can spare a click, too few to try settings on; "
             "the stated defaults were taken."
         )
     elif held is not None and is_open:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.automatic import Decided, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
+from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, REGRESSIONS, member_encoders
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.linear_evidence import Linear
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
@@ -95,8 +95,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         one has twice the layers, width and epochs, and one table whatever `shared`; None adds
         nothing. Of a sequence each entry is a member, and their scores are averaged.
     linear : mapping, "auto" or None, default="auto"
-        Linear evidence added to what was learned, for "history": for "together" (EASE) and
-        "following" a (weight, ridge, rate) and, if not 256, the rank; see
+        Linear evidence added to what was learned, for "history": for "together" (EASE),
+        "following" and "next" a (weight, ridge, rate) and, if not 256, the rank; see
         :mod:`groupnoise.clicks.linear_evidence`.
     max_epochs : int or "auto", default="auto"
         Passes over the data; "auto" is 6.
@@ -347,6 +347,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
         if isinstance(self.linear, str):
             check_choice("linear", self.linear, ("auto",))
+        for name in {} if isinstance(self.linear, str) else self.linear or {}:
+            check_choice("linear", name, tuple(REGRESSIONS))
         if not is_auto(self.encoder):
             if not member_encoders(self.encoder):
                 raise ParameterError("encoder names no member; give 'recurrence', None or both.")

@@ -43,6 +43,10 @@ MAX_ASKED, MAX_ASKED_SCORES = 8000, 1 << 27
 """Last clicks that options are compared on where histories are left over that no option learns
 from, and the scores of a trial that this may take: the more, the less does chance decide."""
 MIN_HELD_OUT = 20
+MANY_HELD_OUT = 200
+"""Histories of three clicks or more below which some of two are asked about too."""
+PAIRS_HELD_OUT = 0.2
+"""Share of the histories of two clicks that may be."""
 GAIN_CUT = 20
 MAX_SCORES = 1 << 25
 """Held-out scores kept at once, for each part of the evidence."""
@@ -272,8 +276,14 @@ class HeldOut(NamedTuple):
 def hold_out_last(
     histories: Groups, generator: np.random.Generator, max_users: int = MAX_HELD_OUT
 ) -> HeldOut | None:
-    """Hold out the last click of some histories of at least three; None where they are few."""
+    """Hold out the last click of some histories of at least three; None where they are few.
+
+    Of a log of pairs a few of these are asked about too: the others tell what follows what.
+    """
     eligible = np.flatnonzero(histories.sizes >= 3)
+    if len(eligible) < MANY_HELD_OUT:
+        pairs = generator.permutation(np.flatnonzero(histories.sizes == 2))
+        eligible = np.concatenate([eligible, pairs[: int(PAIRS_HELD_OUT * len(pairs))]])
     if len(eligible) < MIN_HELD_OUT:
         return None
     rows = np.sort(generator.permutation(eligible)[:max_users])

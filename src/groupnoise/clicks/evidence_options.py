@@ -11,7 +11,14 @@ import numpy as np
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
 from groupnoise.clicks.evidence_steps import EvidencePlan
 from groupnoise.clicks.evidence_training import train_evidence
-from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
+from groupnoise.clicks.linear_evidence import (
+    NEXT,
+    RANK,
+    LinearEvidence,
+    following,
+    succeeding,
+    together,
+)
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
 from groupnoise.clicks.windows import cut_windows
@@ -42,6 +49,7 @@ MIN_HISTORY, MAX_HISTORY = 20, 200
 SMALL_LOG, LARGE_LOG = 20_000, 300_000
 """Targets up to which a batch is smaller, and beyond which it is larger; more passes than four over
 the rare items of a log that is not small fit its noise."""
+REGRESSIONS = {"together": together, "following": following, NEXT: succeeding}
 TRIAL_TARGETS = 150_000
 """Targets beyond which options are tried on a sample of the histories."""
 
@@ -246,14 +254,15 @@ class EvidenceLearner:
     ) -> dict[str, LinearEvidence]:
         """Return regressions between items.
 
-        `ranks`: how many eigenvectors of which regression; by default the most of both.
+        `ranks`: how many eigenvectors of which regression; by default the most of all that a
+            catalogue of this size may have.
         """
-        regressions = {"together": together, "following": following}
+        usual = [name for name in REGRESSIONS if name != NEXT or self.n_items <= RANK]
         return {
-            name: regressions[name](
+            name: REGRESSIONS[name](
                 histories, self.n_items, np.random.default_rng(self.seed + 1), rank=rank
             )
-            for name, rank in (ranks or dict.fromkeys(regressions, RANK)).items()
+            for name, rank in (ranks or dict.fromkeys(usual, RANK)).items()
         }
 
 

@@ -1,9 +1,10 @@
 """Additive evidence in closed form: ridge regressions between items, as vectors of low rank.
 
-Two regressions add up what clicks say for an item. `together` is EASE: every item of a history
+Three regressions add up what clicks say for an item. `together` is EASE: every item of a history
 from all others, whatever their order. `following` is the next click from the clicks before it,
-which count less the longer ago they were. Both are solved in the leading eigenvectors of the Gram
-matrix of their inputs, so that an item is a vector and the catalogue may be large.
+which count less the longer ago they were; `next`, of a small catalogue, from the one before it
+alone. All are solved in the leading eigenvectors of the Gram matrix of their inputs, so that an
+item is a vector and the catalogue may be large.
 
 Where seen items are left out of answers the diagonal of EASE does not matter, and its solution
 B_ij = -P_ij / P_jj with P = (G + ridge)^-1 and S = G P becomes S_ij / (1 - S_jj): a product of
@@ -13,7 +14,7 @@ vectors for any rank of S.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +23,7 @@ from groupnoise.clicks.evidence import MAX_SCORES, Evidence, evidence_scores, ga
 from groupnoise.clicks.spectral import leading_of_gram
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import listed_parts
 
 RANK = 1024
 """Eigenvectors that are kept; of a catalogue of rare items that no one clicks together the later
@@ -29,6 +31,9 @@ ones say much, of a dense one they are noise."""
 MAX_WIDE_CATALOGUE = 20_000
 """Items beyond which at most half as many are kept, so that neither time nor files grow large."""
 USUAL_RANK = 256
+NEXT = "next"
+"""The regression of the last click alone. The eigenvectors of its inputs are items, so it is for
+catalogues of which all are kept."""
 FOLLOWING_RATE = 0.3
 """How fast a click counts less as an input of the next one, on log scale per click between."""
 FOLLOWING_LAGS = 16
@@ -43,11 +48,13 @@ class LinearEvidence:
     `values`: their eigenvalues.
     `outcomes` (n_items, rank): products of the next clicks with the inputs, along the eigenvectors;
         None for EASE.
+    `rates`: how fast clicks may fade when they are added up; the first is tried with all else.
     """
 
     vectors: FloatArray
     values: FloatArray
     outcomes: FloatArray | None = None
+    rates: tuple[float, ...] = (0.05, 0.0, 0.3)
 
     def evidence(self, ridge: float, rate: float, length: int, rank: int = USUAL_RANK) -> Evidence:
         """Return the regression as vectors whose products add up over clicks."""
@@ -85,16 +92,22 @@ def together(
 
 
 def following(
-    histories: Groups, n_items: int, generator: np.random.Generator, *, rank: int = RANK
+    histories: Groups,
+    n_items: int,
+    generator: np.random.Generator,
+    *,
+    rank: int = RANK,
+    n_lags: int = FOLLOWING_LAGS,
 ) -> LinearEvidence:
     """Return the regression of every next click on the clicks before it, faded by distance.
 
-    `rank`: how many eigenvectors to keep; of more than 20 000 items at most 512.
+    `rank`: how many eigenvectors to keep; of more than 20 000 items at most 512. `n_lags`: how many
+    clicks before the next one are its inputs.
     """
     clicks = np.asarray(histories.objects, dtype=np.int64)
     owner = histories.group_of_object
     steps: list[tuple[IntArray, IntArray, FloatArray]] = []
-    for lag in range(1, FOLLOWING_LAGS + 1):
+    for lag in range(1, min(n_lags + 1, len(clicks))):
         later = np.flatnonzero(owner[lag:] == owner[: len(owner) - lag]) + lag
         weight = np.full(len(later), np.exp(-FOLLOWING_RATE * (lag - 1)), dtype=np.float32)
         steps.append((later, clicks[later - lag], weight))
@@ -103,6 +116,14 @@ def following(
     vectors, values = _leading(inputs, rank, generator)
     outcomes = sparse.csr_array((weight, (clicks[row], item)), shape=(n_items, n_items))
     return LinearEvidence(vectors, values, outcomes @ vectors)
+
+
+def succeeding(
+    histories: Groups, n_items: int, generator: np.random.Generator, *, rank: int = RANK
+) -> LinearEvidence:
+    """Return the regression of every next click on the one before it alone."""
+    found = following(histories, n_items, generator, rank=rank, n_lags=1)
+    return replace(found, rates=(LAST_ALONE,))
 
 
 def _leading(
@@ -117,7 +138,8 @@ def _leading(
 
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
 
-RATES = (0.05, 0.0, 0.3)
+LAST_ALONE = 12.0
+"""A rate at which the clicks before the last one count for nothing."""
 
 RANKS = (USUAL_RANK, RANK)
 
@@ -133,8 +155,11 @@ MAX_LINEAR_HISTORY = 1000
 """Clicks over which linear evidence is added; it needs no weight to be learned for each."""
 
 Linear = Mapping[str, Sequence[float]]
-"""For "together" and "following": (weight, ridge, rate) of the linear evidence that is added, and
-its rank where that is not the usual one."""
+"""For "together", "following" and "next": (weight, ridge, rate) of the linear evidence that is
+added, and its rank where that is not the usual one."""
+
+_Alone = tuple[float, tuple[float, float, int], FloatArray]
+"""The gain of a regression by itself, its (ridge, rate, rank), and its scores."""
 
 
 def linear_length(histories: Groups) -> int:
@@ -181,22 +206,38 @@ def choose_linear(
     """
     asked = _fitting(asked, len(learned.bias), seed)
     scores = evidence_scores(learned, asked)
+    found = {name: _best_alone(each, asked, length) for name, each in regressions.items()}
+    alone = {name: gain for name, (gain, _, _) in found.items()}
+    last = found.pop(NEXT, None)
+    linear, best = _added_in_turn(scores, found, asked)
+    if last is not None:  # first or not at all: what the others add hides most of what it tells
+        own, gain = _added_in_turn(scores, {NEXT: last, **found}, asked)
+        linear, best = (own, gain) if _is_ahead(gain - best) else (linear, best)
+    return linear, best, alone
+
+
+def _added_in_turn(
+    scores: FloatArray, found: Mapping[str, _Alone], asked: Groups
+) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray]:
+    """Return the weights of regressions that are added one after the other, and the gain of all."""
     spread = float(scores.std())
     best = gains(scores.copy(), asked)
     linear: dict[str, tuple[float, float, float, int]] = {}
-    alone: dict[str, float] = {}
-    for name, regression in regressions.items():
-        alone[name], (ridge, rate, rank), own = _best_alone(regression, asked, length)
-        own *= spread / max(float(own.std()), MIN_SPREAD)
+    for name, (_, (ridge, rate, rank), unscaled) in found.items():
+        own = unscaled * (spread / max(float(unscaled.std()), MIN_SPREAD))
         tried = {weight: gains(scores + weight * own, asked) for weight in LINEAR_WEIGHTS}
         taken = max(tried, key=lambda weight: float(tried[weight].mean()))
-        lead = tried[taken] - best
-        if lead.mean() <= MIN_LEAD * lead.std() / np.sqrt(len(lead)):
-            taken = 0.0
-        else:
+        if _is_ahead(tried[taken] - best):
             best, scores = tried[taken], scores + taken * own
+        else:
+            taken = 0.0
         linear[name] = (float(taken), ridge, rate, rank)
-    return linear, best, alone
+    return linear, best
+
+
+def _is_ahead(lead: FloatArray) -> bool:
+    """Tell whether a lead, by held-out click, is worth what it costs."""
+    return float(lead.mean()) > MIN_LEAD * float(lead.std()) / np.sqrt(len(lead))
 
 
 def in_units_of(
@@ -231,6 +272,7 @@ def about_linear(linear: Linear, before: float, after: float) -> str:
     what = {
         "together": "how often items are clicked by the same user (together)",
         "following": "how often one item follows another (following)",
+        NEXT: "what followed the last click (next)",
     }
     added = [what[name] for name, values in linear.items() if values[0]]
     if not added:
@@ -238,7 +280,7 @@ def about_linear(linear: Linear, before: float, after: float) -> str:
             "Linear evidence (items clicked together, or one after another) did not help and was "
             "left out."
         )
-    named = " and ".join(added)
+    named = listed_parts(added)
     return (
         f"The ranking also counts {named}: this linear evidence raises the held-out score from "
         f"{before:.4f} to {after:.4f}."
@@ -254,24 +296,24 @@ def _fitting(asked: Groups, n_items: int, seed: int) -> Groups:
     return asked.subset(np.sort(rows))
 
 
-def _best_alone(
-    regression: LinearEvidence, asked: Groups, length: int
-) -> tuple[float, tuple[float, float, int], FloatArray]:
+def _best_alone(regression: LinearEvidence, asked: Groups, length: int) -> _Alone:
     """Return the gain of a regression by itself, its (ridge, rate, rank), and its scores."""
-    found: tuple[float, tuple[float, float, int], FloatArray] | None = None
+    found: _Alone | None = None
+    rates = regression.rates
     widest = len(regression.values)
     ranks = sorted({min(rank, widest) for rank in RANKS})
-    tried = [(ridge, RATES[0], rank) for rank in ranks for ridge in RIDGES]
+    tried = [(ridge, rates[0], rank) for rank in ranks for ridge in RIDGES]
     while tried:
         setting = tried.pop(0)
         own = evidence_scores(
             regression.evidence(setting[0], setting[1], length, setting[2]), asked
         )
         gain = float(gains(own.copy(), asked).mean())
-        if found is None or gain > found[0]:
+        # Histories of one click tell nothing of the rate: the others count for less then.
+        if found is None or (gain, setting[1] > found[1][1]) > (found[0], False):
             found = gain, setting, own
-        if not tried and setting[1] == RATES[0]:  # the best ridge and rank, with other rates
+        if not tried and setting[1] == rates[0]:  # the best ridge and rank, with other rates
             ridge, _, rank = found[1]
-            tried = [(ridge, rate, rank) for rate in RATES[1:]]
+            tried = [(ridge, rate, rank) for rate in rates[1:]]
     assert found is not None
     return found

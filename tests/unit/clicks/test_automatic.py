@@ -197,13 +197,20 @@ def test_a_long_last_training_is_announced_and_shortened(monkeypatch):
 
 
 def test_the_last_clicks_of_some_histories_are_held_out():
-    histories = Groups.from_lists([[1, 2, 3, 4], [5, 6]] * 30)
+    histories = Groups.from_lists([[1, 2, 3, 4], [5, 6]] * 200)
     held = hold_out_last(histories, np.random.default_rng(0), max_users=25)
     assert len(held.asked) == 25
     assert set(held.asked.targets) == {4}
     assert held.training.n_objects == histories.n_objects - 25
     assert all(group.tolist() == [1, 2, 3] for group in held.asked)
     assert hold_out_last(Groups.from_lists([[1, 2]] * 50), np.random.default_rng(0)) is None
+
+
+def test_of_a_log_of_pairs_a_fifth_is_asked_about():
+    histories = Groups.from_lists([[1, 2]] * 200 + [[3, 4, 5]] * 10)
+    held = hold_out_last(histories, np.random.default_rng(0))
+    assert sorted(np.asarray(held.asked.targets).tolist()) == [2] * 40 + [5] * 10
+    assert held.training.n_objects == histories.n_objects - 50
 
 
 def test_histories_that_no_option_learns_from_are_asked_for_their_last_clicks():

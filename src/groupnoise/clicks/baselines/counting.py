@@ -213,7 +213,7 @@ class ItemCFRecommender(CountingRecommender):
     decay : float or "auto", default=0.0
         How much less a click counts, on log scale, with each click that came after it. "auto"
         takes what ranks the held-out last clicks of up to 2000 histories best; 0 where fewer than
-        20 have three clicks, and for ready-made windows.
+        20 can spare a click, and for ready-made windows.
 
     Attributes
     ----------

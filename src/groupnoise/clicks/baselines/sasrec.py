@@ -74,7 +74,7 @@ class SASRecRecommender(VectorScoring):
     early_stopping : bool, default=True
         Whether, without `validation`, the last clicks of up to 2000 histories say when to stop;
         the network is then trained anew on all clicks for as many epochs. Logs of fewer than 200
-        histories of three clicks, and ready-made windows, train to the end.
+        histories that can spare a click, and ready-made windows, train to the end.
 
     References
     ----------
