@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import shlex
@@ -18,6 +19,7 @@ from groupnoise.io.files import write_json
 from groupnoise.reproduce.provenance import checkout, processor_name
 
 RESULTS = Path(__file__).parent / "results"
+Row = dict[str, Any]
 PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
 
 _STARTED = time.perf_counter()
@@ -48,6 +50,18 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
     return path
 
 
+def kept(name: str, part: str = "rows") -> list[Any]:
+    """Return what a result file holds of a list already; nothing where there is no such file."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))[part] if path.is_file() else []
+
+
+def with_row(rows: Iterable[Row], row: Row, key: Sequence[str]) -> list[Row]:
+    """Return rows with a further one, which replaces an earlier one of the same `key`."""
+    place = [row[name] for name in key]
+    return [*(each for each in rows if [each[name] for name in key] != place), row]
+
+
 def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: str) -> str:
     """Return a table for a page, and the sentences below it."""
     lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
@@ -63,6 +77,17 @@ def best_in_bold(values: Sequence[float | None], form: str = ".3f") -> list[str]
         "" if value is None else f"{mark}{value:{form}}{mark}"
         for value, mark in zip(values, marks, strict=True)
     ]
+
+
+def svg_plots() -> Any:
+    """Return pyplot, set to make the same drawing from the same figures."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "groupnoise"
+    import matplotlib.pyplot as plt
+
+    return plt
 
 
 def _command() -> str:

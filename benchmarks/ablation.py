@@ -9,7 +9,6 @@ whole are tested over the seeds by the corrected t-test, and adjusted by Holm ov
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import warnings
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import kept, write_result
 from sklearn.datasets import load_wine
 
 from groupnoise import (
@@ -36,6 +35,7 @@ from groupnoise.core.metrics import accuracy
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import load_dataset
 from groupnoise.io.datasets import split_rows, subset_bags
+from groupnoise.reproduce.jobs import append_line, read_lines
 from groupnoise.reproduce.report import corrected_t_test, holm
 
 LOG = Path("runs/ablation/trials.jsonl")
@@ -229,16 +229,12 @@ def run_set(study: StudySet, seed: int) -> None:
             "figure": round(figure, 6),
             "seconds": round(time.process_time() - started, 2),
         }
-        with LOG.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
+        append_line(LOG, line)
 
 
 def read_log() -> list[dict[str, Any]]:
     """Return what is done: the trials of the result file, and those of the log."""
-    path = RESULTS / "ablation.json"
-    kept = json.loads(path.read_text(encoding="utf-8"))["trials"] if path.is_file() else []
-    lines = LOG.read_text(encoding="utf-8").splitlines() if LOG.is_file() else []
-    trials = [*map(_read_line, kept), *map(json.loads, lines)]
+    trials = [*map(_read_line, kept("ablation", "trials")), *read_lines(LOG, dict)]
     newest = {(each["set"], each["part"], each["seed"]): each for each in trials}
     return list(newest.values())
 

@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.held_out import draw_folds
 from groupnoise.io import load_dataset
+from groupnoise.reproduce.jobs import append_line, read_lines
 
 AIMS = {"musk1": 0.90, "musk2": 0.90, "elephant": 0.87, "fox": 0.63, "tiger": 0.85}
 N_FOLDS = 10
@@ -58,13 +59,12 @@ def main() -> None:
     names = sys.argv[2:] or list(AIMS)
     log = Path("runs") / "bag_accuracy.jsonl"
     log.parent.mkdir(exist_ok=True)
-    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = read_lines(log, dict)
     for seed in seeds:
         for name in names:
             if not any((each["set"], each["seed"]) == (name, seed) for each in done):
                 done.append(ten_folds(name, seed))
-                with log.open("a") as stream:
-                    stream.write(json.dumps(done[-1]) + "\n")
+                append_line(log, done[-1])
             print(json.dumps(done[-1]), flush=True)
             rows = []
             for each in AIMS:

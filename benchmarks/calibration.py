@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _record import write_result
+from _record import svg_plots, write_result
 from numpy.typing import NDArray
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
@@ -109,12 +109,7 @@ def measure(answers: list[Answers]) -> dict[str, Any]:
 
 def draw(figures: dict[str, dict[str, Any]]) -> None:
     """Draw claimed against observed frequencies, one panel per set."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    matplotlib.rcParams["svg.hashsalt"] = "groupnoise"  # the same drawing from the same figures
+    plt = svg_plots()
     n_columns = 4
     n_rows = -(-len(figures) // n_columns)
     figure, axes = plt.subplots(

@@ -22,6 +22,7 @@ from _record import RESULTS, write_result
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.io import load_dataset
+from groupnoise.reproduce.jobs import append_line, read_lines
 
 N_FOLDS = 10
 RUNS = Path("runs")
@@ -68,13 +69,12 @@ def main() -> None:
     seeds = [int(each) for each in (given or ["0"])[0].split(",")]
     log = RUNS / f"{name}.jsonl"
     log.parent.mkdir(exist_ok=True)
-    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = read_lines(log, dict)
     for seed in seeds:
         for fold in range(N_FOLDS):
             if not any((each["seed"], each["fold"]) == (seed, fold) for each in done):
                 done.append(one_fold(seed, fold, blocks))
-                with log.open("a") as stream:
-                    stream.write(json.dumps(done[-1]) + "\n")
+                append_line(log, done[-1])
                 print(json.dumps(done[-1]), flush=True)
     total = {
         count: sum(int(each[count]) for each in done)

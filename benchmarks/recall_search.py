@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import kept, with_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_clicks
@@ -135,12 +135,8 @@ def figures(
 
 def keep(row: dict[str, Any]) -> None:
     """Add a row to the result file, in place of an earlier one of the same trial."""
-    path = RESULTS / f"{NAME}.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    key = ("dataset", "protocol", "change", "settings", "seed")
-    same = [[r[k] for k in key] == [row[k] for k in key] for r in rows]
-    rows = [r for r, is_same in zip(rows, same, strict=True) if not is_same]
-    write_result(NAME, {"validation_windows": VALIDATION_WINDOWS, "rows": [*rows, row]})
+    rows = with_row(kept(NAME), row, ("dataset", "protocol", "change", "settings", "seed"))
+    write_result(NAME, {"validation_windows": VALIDATION_WINDOWS, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ parameters stand beside each other there.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import kept, with_row, write_result
 
 from groupnoise.io import PartialLabelDataset, load_dataset
 from groupnoise.votes import Votes
@@ -35,8 +34,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--checkpoint", type=Path, help="folder of trainings; goes on from there")
     options = parser.parse_args()
-    path = RESULTS / "resolve_real.json"
-    kept = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
+    runs = kept("resolve_real", "runs")
     for name, seed in product(options.sets, options.seeds):
         run = {
             "set": name,
@@ -46,10 +44,9 @@ def main() -> None:
             "seed": seed,
             "answer": "all rounds",
         }
-        kept = [each for each in kept if any(each[key] != run[key] for key in run)]
-        kept.append(run | measure(name, seed, options))
-        print(kept[-1], flush=True)
-        write_result("resolve_real", {"runs": kept})
+        runs = with_row(runs, run | measure(name, seed, options), list(run))
+        print(runs[-1], flush=True)
+        write_result("resolve_real", {"runs": runs})
 
 
 def measure(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:

@@ -11,7 +11,6 @@ validation among them.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from torch import Tensor
 from groupnoise import Groups
 from groupnoise.clicks import split_clicks
 from groupnoise.clicks.baselines import PopularityRecommender, SASRecRecommender
+from groupnoise.reproduce.jobs import append_line, read_lines
 
 LOG = Path("runs/sasrec_published.jsonl")
 OPTIONS: dict[str, Any] = {"dim": 50, "dropout": 0.5, "patience": 20, "random_state": 0}
@@ -54,9 +54,11 @@ def run(max_epochs: int) -> None:
     tested = data.histories.subset(split.test.users)
     short = np.setdiff1d(np.arange(len(data.histories)), split.test.users)
     training = Groups.concat([without_last(without_last(tested)), data.histories.subset(short)])
+    LOG.parent.mkdir(exist_ok=True)
     LOG.unlink(missing_ok=True)
     popularity = PopularityRecommender().fit(training, item_ids=data.item_ids)
-    log({"method": "popularity", **measured(popularity, split.test.groups, tested)})
+    figures = measured(popularity, split.test.groups, tested)
+    append_line(LOG, {"method": "popularity", **figures})
     model = BinarySASRec(max_epochs=max_epochs, **OPTIONS)
     started = time.process_time()
 
@@ -65,24 +67,18 @@ def run(max_epochs: int) -> None:
         line |= {"loss": record["loss"], "validation NDCG@10": record["validation"]}
         if record["epoch"] % TEST_EVERY == 0:
             line |= measured(model, split.test.groups, tested)
-        log({**line, "processor_seconds": round(time.process_time() - started, 1)})
+        seconds = round(time.process_time() - started, 1)
+        append_line(LOG, {**line, "processor_seconds": seconds})
 
     model.set_params(on_epoch=follow)
     model.fit(training, item_ids=data.item_ids, validation=split.validation.groups)
-
-
-def log(line: dict[str, Any]) -> None:
-    """Add a line at once, so that a stopped run loses nothing."""
-    LOG.parent.mkdir(exist_ok=True)
-    with LOG.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(line) + "\n")
 
 
 def main() -> None:
     """Run, and write what came of it."""
     if "--report" not in sys.argv:
         run(int(sys.argv[1]) if len(sys.argv) > 1 else 80)
-    lines = [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()]
+    lines = read_lines(LOG, dict)
     popularity = next(line for line in lines if line["method"] == "popularity")
     epochs = [line for line in lines if "epoch" in line]
     known = [line for line in epochs if "hit@10" in line]

@@ -37,6 +37,13 @@ SCOPES = {"mm": "last", "mm+": "group"}
 def write_catalogue(folder: Path, n_items: int) -> Any:
     generator = np.random.default_rng(SEED)
     table = 0.3 * generator.standard_normal((n_items, DIMENSION), dtype=np.float32)
+    write_vectors(folder, table)
+    return table
+
+
+def write_vectors(folder: Path, table: Any, **more: Any) -> None:
+    """Write an artifact whose items have one vector each."""
+    n_items = len(table)
     write_artifact(
         folder,
         ids=np.arange(n_items),
@@ -46,8 +53,8 @@ def write_catalogue(folder: Path, n_items: int) -> Any:
         popularity=np.arange(n_items),
         titles=[f"item number {number}" for number in range(n_items)],
         log_normalizer=np.zeros(n_items),
+        **more,
     )
-    return table
 
 
 def write_histories(path: Path, n_histories: int) -> Any:

@@ -28,10 +28,10 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import httpx
 import numpy as np
 from _record import write_result
+from serving_batch import write_vectors
 
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.recall import RecallOptions, open_artifact
-from groupnoise.recall.artifact import write_artifact
 
 PROCESSES = 2
 FIGURES = ("per_second", "p50_ms", "p99_ms", "processor_us")
@@ -84,17 +84,10 @@ def write_catalogue(
     """Write random vectors; return histories to ask."""
     n_items, dimension = shape
     generator = np.random.default_rng(SEED)
-    table = 0.3 * generator.standard_normal((n_items, dimension), dtype=np.float32)
-    write_artifact(
+    write_vectors(
         folder,
-        ids=np.arange(n_items),
-        query_vectors=table,
-        target_vectors=table,
-        target_bias=None,
-        popularity=np.arange(n_items),
-        titles=[f"item number {number}" for number in range(n_items)],
+        0.3 * generator.standard_normal((n_items, dimension), dtype=np.float32),
         categories=[f"kind {number % 12}" for number in range(n_items)],
-        log_normalizer=np.zeros(n_items),
         rule=rule,
     )
     return generator.integers(0, n_items, (500, CLICKS)).tolist()

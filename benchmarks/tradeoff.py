@@ -27,6 +27,7 @@ from _tradeoff_report import Cell, draw_maps, summarise_cells
 from _tradeoff_sets import STUDY_SETS, Figures, Settings, StudySet
 
 from groupnoise.exceptions import MissingDataError
+from groupnoise.reproduce.jobs import append_line, read_lines
 
 STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0)
 SELECTIONS: dict[str, dict[str, Any]] = {
@@ -56,7 +57,7 @@ def main() -> None:
                 if study.name in arguments.sets:
                     run_set(study, seed, log, grid_only=arguments.grid_only)
     order = [study.name for study in STUDY_SETS]
-    cells = sorted(read_log(log), key=lambda cell: order.index(cell["set"]))
+    cells = sorted(read_lines(log, dict), key=lambda cell: order.index(cell["set"]))
     summary = summarise_cells(cells)
     write_result("tradeoff", {"sets": describe_sets(), **summary, "cells": cells})
     draw_maps(summary, Path(__file__).parents[1] / "docs" / "images" / "tradeoff.png")
@@ -64,7 +65,9 @@ def main() -> None:
 
 def run_set(study: StudySet, seed: int, log: Path, *, grid_only: bool) -> None:
     """Fit and judge what is not in the log yet: every cell of the grid, then "auto"."""
-    done = [cell for cell in read_log(log) if (cell["set"], cell["seed"]) == (study.name, seed)]
+    done = [
+        cell for cell in read_lines(log, dict) if (cell["set"], cell["seed"]) == (study.name, seed)
+    ]
     known = {(cell["strength"], cell["selection"]) for cell in done}
     waiting = [cell for cell in product(STRENGTHS, SELECTIONS) if cell not in known]
     if not waiting and (grid_only or ("auto", "auto") in known):
@@ -87,8 +90,7 @@ def run_set(study: StudySet, seed: int, log: Path, *, grid_only: bool) -> None:
             "processor_seconds": round(time.process_time() - started, 2),
         }
         done.append(cell)
-        with log.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(cell) + "\n")
+        append_line(log, cell)
         print(json.dumps(cell), flush=True)
 
     for cell in waiting:
@@ -120,11 +122,6 @@ def judge_automatic(study: StudySet, parts: Any, oracle: Cell, seed: int) -> Fig
         "test": whole.test_figure(automatic),
         "oracle_test": whole.test_figure(informed),
     }
-
-
-def read_log(log: Path) -> list[Cell]:
-    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-    return [json.loads(line) for line in lines]
 
 
 def describe_sets() -> dict[str, Any]:

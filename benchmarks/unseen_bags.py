@@ -15,21 +15,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from _record import RESULTS, write_result
-from _unseen_tables import behind
+from _record import RESULTS, kept, write_result
+from _unseen_tables import BAG_FIGURES, behind
 
 from groupnoise.reproduce.unseen import UnseenResult, run_unseen
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 
 METHODS = ("max-matching", "milr", "mi-net", "attention-mil", "instance-lr")
-FIGURES = (
-    "instance AUROC",
-    "instance average precision",
-    "instance balanced accuracy",
-    "instance accuracy",
-    "bag AUROC",
-    "bag accuracy",
-)
+FIGURES = tuple(BAG_FIGURES)
 
 
 def trial_of(result: UnseenResult) -> dict[str, object]:
@@ -42,12 +35,10 @@ def trial_of(result: UnseenResult) -> dict[str, object]:
 
 def kept_trials() -> dict[tuple[str, str, int], dict[str, object]]:
     """Return the trials of the kept result by set, method and seed, in the part of the recipe."""
-    path = RESULTS / "unseen_bags.json"
-    trials = json.loads(path.read_text())["trials"] if path.exists() else []
     parts = {each.name: each.part for each in read_unseen_sets()}
     return {
         (each["set"], each["method"], each["seed"]): {**each, "part": parts[each["set"]]}
-        for each in trials
+        for each in kept("unseen_bags", "trials")
     }
 
 

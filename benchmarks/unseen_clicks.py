@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import kept, with_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import make_shop, rank_targets
@@ -156,14 +155,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--data", type=Path, default=Path("data"), help="Holds the .txt.gz files.")
     arguments = parser.parse_args()
-    path = RESULTS / f"{NAME}.json"
     for log in arguments.logs:
         for method in arguments.methods:
             for seed in arguments.seeds:
                 row = measure(log, method, seed, arguments.data)
-                stored = json.loads(path.read_text())["rows"] if path.is_file() else []
-                key = (log, method, seed)
-                rows = [r for r in stored if (r["log"], r["method"], r["seed"]) != key]
+                rows = with_row(kept(NAME), row, ("log", "method", "seed"))
                 note = (
                     "wall-clock times were taken on a machine shared with other work; "
                     "fit_cpu_seconds, where a row has it, is the time of one core"
@@ -171,7 +167,7 @@ def main() -> None:
                 command = (
                     "python benchmarks/unseen_clicks.py LOGS --methods METHODS --data DIRECTORY"
                 )
-                write_result(NAME, {"command": command, "note": note, "rows": [*rows, row]})
+                write_result(NAME, {"command": command, "note": note, "rows": rows})
                 print(log, method, row["fit_seconds"], row["validation"], row["test"], flush=True)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import RESULTS, kept, with_row, write_result
 
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.reproduce.files import FINAL, ORIGIN, read_recipe, read_trial_line
@@ -63,12 +63,12 @@ def main() -> None:
         if datasets and dataset not in datasets:
             continue
         recipe = beyond(read_recipe(RECIPES / f"{name}.toml"), dataset, method, parameter, values)
-        kept = chosen_trials(name, dataset, method)
+        chosen = chosen_trials(name, dataset, method)
         for seed in seeds:
             job = Job(recipe, DatasetView(dataset), seed, method)
             ((_, results),) = run_jobs([job.run], n_jobs=1)
             first = next(each for each in results if each.method == method)
-            row = split_row(kept[seed], first, parameter)
+            row = split_row(chosen[seed], first, parameter)
             keep({**row, "end": end, "values": values})
             print(json.dumps(row), flush=True)
 
@@ -117,11 +117,9 @@ def split_row(kept: TrialResult, further: TrialResult, parameter: str) -> dict[s
 
 def keep(row: dict[str, Any]) -> None:
     """Add a split to the result file; a later one of the same place replaces it."""
-    path = RESULTS / f"{NAME}.json"
     place = ("set", "method", "seed")
-    splits = json.loads(path.read_text(encoding="utf-8"))["splits"] if path.is_file() else []
-    splits = [each for each in splits if any(each[word] != row[word] for word in place)]
-    splits = sorted([*splits, row], key=lambda each: [each[word] for word in place])
+    splits = with_row(kept(NAME, "splits"), row, place)
+    splits.sort(key=lambda each: [each[word] for word in place])
     rows = []
     for name, method in dict.fromkeys((each["set"], each["method"]) for each in splits):
         own = [each for each in splits if (each["set"], each["method"]) == (name, method)]

@@ -20,7 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _memory import extra_megabytes
-from _record import write_result
+from _record import svg_plots, write_result
 
 from groupnoise import Groups
 from groupnoise.core import collate
@@ -82,12 +82,7 @@ def exponent(sizes: tuple[int, ...], values: list[float]) -> float | None:
 
 
 def draw_picture(sweeps: dict[str, Any]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
-    mpl.rcParams["svg.hashsalt"] = "groupnoise"  # the same drawing from the same figures
+    plt = svg_plots()
     figure, axes = plt.subplots(2, len(sweeps), figsize=(11, 5), constrained_layout=True)
     for column, (name, sweep) in enumerate(sweeps.items()):
         for row, quantity in enumerate(("seconds", "megabytes")):
