@@ -13,8 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,7 +28,7 @@ from groupnoise.io.files import (
     atomic_path,
     checked_manifest,
     file_in,
-    new_folder,
+    nothing_left_on_failure,
     open_regular,
     sha256_of,
     sha256_of_stream,
@@ -58,7 +57,7 @@ def write_folder(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to write the artifact in.")
-    with _nothing_left_on_failure(folder):
+    with nothing_left_on_failure(folder, "*.npy"):  # which no manifest names
         files = {name: _write_array(folder, name, array) for name, array in arrays.items()}
         identity = {
             "kind": manifest.get("kind"),
@@ -73,19 +72,6 @@ def write_folder(
     for path in set(folder.glob("*-*.npy")) - {folder / entry["file"] for entry in files.values()}:
         path.unlink(missing_ok=True)
     return digest[:12]
-
-
-@contextmanager
-def _nothing_left_on_failure(folder: Path) -> Iterator[None]:
-    """Make a folder; where the block fails, take away what it added, which no manifest names."""
-    with new_folder(folder):
-        before = set(folder.glob("*.npy"))
-        try:
-            yield
-        except BaseException:
-            for path in set(folder.glob("*.npy")) - before:
-                path.unlink(missing_ok=True)
-            raise
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:

@@ -102,6 +102,19 @@ def new_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def nothing_left_on_failure(folder: Path, pattern: str) -> Iterator[None]:
+    """Make a folder; where the block fails, take away the files of a pattern that it added."""
+    with new_folder(folder):
+        before = set(folder.glob(pattern))
+        try:
+            yield
+        except BaseException:
+            for path in set(folder.glob(pattern)) - before:
+                path.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
 def replaced_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
     """Yield a folder beside `folder` that takes its place only if the block succeeds.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -20,7 +20,7 @@ from groupnoise.io.files import (
     atomic_path,
     checked_manifest,
     file_in,
-    new_folder,
+    nothing_left_on_failure,
     sha256_of,
     why_not_written,
     write_json,
@@ -53,22 +53,19 @@ def write_model(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
-    with new_folder(folder):
-        before = set(folder.glob(WEIGHTS_PATTERN))
-        try:
-            weights, checksum = _write_weights(folder, arrays)
-            header = {
-                "format": MODEL,
-                "format_version": FORMAT_VERSION,
-                "kind": kind,
-                "weights": {"file": weights.name, "sha256": checksum},
-            }
-            write_json(folder / MANIFEST, {**header, **manifest})
-        except BaseException:
-            _remove(set(folder.glob(WEIGHTS_PATTERN)) - before)
-            raise
+    before = set(folder.glob(WEIGHTS_PATTERN))
+    with nothing_left_on_failure(folder, WEIGHTS_PATTERN):
+        weights, checksum = _write_weights(folder, arrays)
+        header = {
+            "format": MODEL,
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "weights": {"file": weights.name, "sha256": checksum},
+        }
+        write_json(folder / MANIFEST, {**header, **manifest})
     abandoned = [*folder.glob(f"{STAGED}.tmp-*"), *folder.glob(f"{MANIFEST}.tmp-*")]
-    _remove({*before, *abandoned} - {weights})  # the old model, and what a killed save left
+    for path in {*before, *abandoned} - {weights}:  # the old model, and what a killed save left
+        path.unlink(missing_ok=True)
 
 
 def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Path, str]:
@@ -88,11 +85,6 @@ def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Pa
         raise OutputError(why_not_written(staged, error)) from error
     finally:
         staged.unlink(missing_ok=True)
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
 
 
 def read_model_manifest(folder: Path | str) -> dict[str, Any]:

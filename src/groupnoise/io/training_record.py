@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from groupnoise.io.model_files import read_model_manifest
 if TYPE_CHECKING:
     from groupnoise.io.setting import Setting
 
+Record = TypeVar("Record")
 KEY = "training_data"
 CALIBRATED = "calibration_data"
 MAX_FINGERPRINTS = 20_000
@@ -231,18 +232,27 @@ def write_calibration_record(folder: Path | str, record: CalibrationRecord) -> N
 
 def read_calibration_record(folder: Path | str) -> CalibrationRecord | None:
     """Return what a model was calibrated by; None if by nothing, or from Python."""
-    found = read_model_manifest(folder).get(CALIBRATED)
-    if found is None:
-        return None
+
+    def checked(found: Mapping[str, Any]) -> CalibrationRecord:
+        unpacked(found["groups"])
+        return CalibrationRecord(int(found["n_groups"]), found["groups"])
+
+    unreadable = "calibrated by; restore it or calibrate it again."
+    return _read_part(folder, CALIBRATED, checked, unreadable)
+
+
+def _read_part(
+    folder: Path | str, name: str, read: Callable[[Any], Record], unreadable: str
+) -> Record | None:
+    """Return what `read` makes of a part of a manifest, None without it; `unreadable`: what if."""
+    found = read_model_manifest(folder).get(name)
     try:
-        record = CalibrationRecord(int(found["n_groups"]), found["groups"])
-        unpacked(record.groups)
-    except (KeyError, TypeError, ValueError):
+        return None if found is None else read(found)
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ModelFileError(
             f"{Path(folder) / MANIFEST} does not say in a readable way what the model was "
-            "calibrated by; restore it or calibrate it again."
+            f"{unreadable}"
         ) from None
-    return record
 
 
 def _packed(fingerprints: NDArray[np.uint64]) -> str:
@@ -272,16 +282,7 @@ def _n_among(setting: Setting[Any], dataset: Any, packed: str, n_groups: int) ->
 
 def read_training_record(folder: Path | str) -> TrainingRecord | None:
     """Return what a model remembers of its training; None if nothing, as when saved from Python."""
-    found = read_model_manifest(folder).get(KEY)
-    if found is None:
-        return None
-    try:
-        return _checked(found)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise ModelFileError(
-            f"{Path(folder) / MANIFEST} does not say in a readable way what the model was trained "
-            "on; restore or refit it."
-        ) from None
+    return _read_part(folder, KEY, _checked, "trained on; restore or refit it.")
 
 
 def training_summary(folder: Path | str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.recall_metrics import Interval
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, listed_parts
 from groupnoise.reproduce.report import corrected_t_test
 
 CONFIDENCE = 0.95
@@ -143,10 +143,9 @@ class ComparisonOfMethods:
             return f"{name} has the highest mean, but there are too few groups to tell."
         names = [each.name for each in level]
         shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "others"]
-        listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
         return (
-            f"{name} has the highest mean, but the data cannot tell it from {listed}: none is "
-            "ahead beyond chance."
+            f"{name} has the highest mean, but the data cannot tell it from {listed_parts(shown)}: "
+            "none is ahead beyond chance."
         )
 
     def as_record(self) -> dict[str, Any]:

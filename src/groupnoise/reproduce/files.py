@@ -239,7 +239,7 @@ def check_trials(
 
     def compare(pair: tuple[str, list[TrialResult]]) -> None:
         both = [(newest[_place(r)], r) for r in pair[1] if _place(r) in newest]
-        found = [each for before, again in both for each in _figures(before, again)]
+        found = [each for before, again in both for each in repeated_figures(before, again)]
         figures.extend(found)
         if on_trial is not None:
             on_trial(found)
@@ -253,12 +253,13 @@ def _place(result: TrialResult) -> tuple[str, int, str, str]:
     return result.dataset, result.seed, result.method, result.criterion
 
 
-def _figures(before: TrialResult, again: TrialResult) -> list[Repeated]:
+def repeated_figures(before: Any, again: Any, place: str | None = None) -> list[Repeated]:
+    """Return the figures that two results have in common; `place` stands for the data set."""
     return [
         Repeated(
-            dataset=again.dataset,
+            dataset=again.dataset if place is None else place,
             method=again.method,
-            criterion=again.criterion,
+            criterion=getattr(again, "criterion", ""),
             metric=metric,
             seed=again.seed,
             kept=before.metrics[metric],
@@ -281,16 +282,6 @@ def read_measured(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} does not exist; run it first without --check.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} holds no trials ({type(error).__name__}: {error}).") from None
-
-
-def compare_measured(place: str, before: Any, again: Any) -> list[Repeated]:
-    """Return the figures that two results of a measure have in common, `place` for the data set."""
-    same = before.provenance.get("code") == again.provenance.get("code")
-    return [
-        Repeated(place, again.method, "", metric, again.seed, before.metrics[metric], value, same)
-        for metric, value in again.metrics.items()
-        if metric in before.metrics
-    ]
 
 
 def trial_line(result: TrialResult) -> str:

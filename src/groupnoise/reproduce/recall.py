@@ -16,7 +16,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, DataError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
-from groupnoise.reproduce.files import Repeated, compare_measured
+from groupnoise.reproduce.files import Repeated, repeated_figures
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -220,7 +220,7 @@ def repeat_recall(row: dict[str, Any], *, data_dir: Path | None, quick: bool) ->
     )
     if not found:
         raise DataError(next(iter(missing.values()), f"no log is called {before.dataset!r}."))
-    return compare_measured(f"{before.dataset}, {before.protocol}", before, found[0])
+    return repeated_figures(before, found[0], f"{before.dataset}, {before.protocol}")
 
 
 def _key(result: RecallTrial) -> Hashable:

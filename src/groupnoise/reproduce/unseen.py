@@ -21,7 +21,7 @@ from groupnoise.reproduce.compare import (
     make_estimator,
     methods_to_compare,
 )
-from groupnoise.reproduce.files import Repeated, compare_measured
+from groupnoise.reproduce.files import Repeated, repeated_figures
 from groupnoise.reproduce.methods import OURS
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -142,7 +142,7 @@ def repeat_unseen(row: dict[str, Any], *, data_dir: Path | None, quick: bool) ->
     )
     if not found:
         raise DataError(next(iter(missing.values()), f"no set is called {before.dataset!r}."))
-    return compare_measured(before.dataset, before, found[0])
+    return repeated_figures(before, found[0])
 
 
 def _key(result: UnseenResult) -> Hashable:

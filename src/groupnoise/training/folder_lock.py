@@ -8,14 +8,10 @@ import time
 from pathlib import Path
 
 from groupnoise.exceptions import CheckpointError
-from groupnoise.io.files import why_not_written
+from groupnoise.io.files import HAS_LOCKS, why_not_written
 
-try:
+if HAS_LOCKS:
     import fcntl
-except ImportError:  # Windows: folders are not locked there
-    HAS_LOCKS = False
-else:
-    HAS_LOCKS = True
 
 LOCK_FILE = ".lock"
 WAIT_SECONDS = 5.0
