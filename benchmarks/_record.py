@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import platform
 import shlex
 import sys
 import tempfile
@@ -15,12 +14,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from groupnoise.io.files import write_json
-from groupnoise.reproduce.provenance import checkout, processor_name
+from groupnoise.reproduce.provenance import checkout, processor_name, versions_in_use
 
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, Any]
-PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
 
 _STARTED = time.perf_counter()
 
@@ -32,10 +32,7 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
         "name": name,
         "command": _command(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: _version(package) for package in (*PACKAGES, *packages)},
-        },
+        "versions": {**versions_in_use(), **{name: _version(name) for name in packages}},
         **checkout(),
         "hardware": {
             "cpu": processor_name(),
@@ -48,6 +45,16 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
     }
     write_json(path, _anywhere(record))
     return path
+
+
+def in_percent(values: Iterable[float], single: str = "per_seed") -> dict[str, Any]:
+    """Return mean and deviation of some shares, and each of them under the name `single`."""
+    percent = [100 * float(value) for value in values]
+    return {
+        "mean": round(float(np.mean(percent)), 1),
+        "deviation": round(float(np.std(percent, ddof=1)), 1) if len(percent) > 1 else None,
+        single: [round(value, 1) for value in percent],
+    }
 
 
 def kept(name: str, part: str = "rows") -> list[Any]:

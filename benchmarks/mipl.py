@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _record import write_result
+from _record import in_percent, write_result
 from numpy.typing import NDArray
 
 from groupnoise import Groups, MaxMatchingMIPLClassifier
@@ -152,14 +152,6 @@ def trial(name: str, n_false: int, run: int, part: str) -> dict[str, Any]:
     return {key: float(value) for key, value in record.items()}
 
 
-def in_percent(values: NDArray[Any]) -> dict[str, Any]:
-    return {
-        "mean": round(100 * float(values.mean()), 1),
-        "deviation": round(100 * float(values.std(ddof=1)), 1) if len(values) > 1 else None,
-        "per_run": [round(100 * float(value), 1) for value in values],
-    }
-
-
 def figures_of(name: str, trials: dict[int, list[dict[str, float]]]) -> list[dict[str, Any]]:
     """Return one record per number of false labels: mean, deviation and single runs."""
     figures = []
@@ -168,7 +160,7 @@ def figures_of(name: str, trials: dict[int, list[dict[str, float]]]) -> list[dic
         seconds = columns.pop("seconds")
         record: dict[str, Any] = {
             "false_labels": n_false,
-            **{key: in_percent(values) for key, values in columns.items()},
+            **{key: in_percent(values, "per_run") for key, values in columns.items()},
             "fit_seconds": round(float(seconds.mean()), 1),
         }
         if name in PUBLISHED:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from _record import write_result
+from _record import in_percent, write_result
 from cleanlab.classification import CleanLearning
 from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
@@ -123,15 +123,7 @@ def trial(data: Labelled, name: str, noise: tuple[str, float], seed: int, part: 
 
 def summary(trials: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
     """Return mean, deviation and single values of each method over the seeds, in percent."""
-    table = {}
-    for method in trials[0]:
-        values = 100 * np.array([each[method] for each in trials])
-        table[method] = {
-            "mean": round(float(values.mean()), 1),
-            "deviation": round(float(values.std(ddof=1)), 1) if len(values) > 1 else None,
-            "per_seed": [round(float(value), 1) for value in values],
-        }
-    return table
+    return {method: in_percent(each[method] for each in trials) for method in trials[0]}
 
 
 def run(name: str, seeds: list[int], part: str) -> list[dict[str, Any]]:

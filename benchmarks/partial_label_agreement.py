@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _record import write_result
+from _record import in_percent, write_result
 from numpy.typing import NDArray
 from sklearn.preprocessing import Normalizer, StandardScaler
 
@@ -156,16 +156,15 @@ def run(method: str, name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
         found = list(fits(method, data, parts, SCALINGS[name]))
         best.append(max(found, key=lambda record: record["validation"]))
         everything.append(found)
-    accuracy = 100 * np.array([record["test"] for record in best])
+    accuracy = in_percent(record["test"] for record in best)
     published = {
         source: figures[DATASETS.index(name)]
         for source, figures in PUBLISHED.get(method, {}).items()
     }
     return {
         "dataset": name,
-        "test_accuracy": round(float(accuracy.mean()), 1),
-        "deviation": round(float(accuracy.std(ddof=1)), 1) if len(seeds) > 1 else None,
-        "per_seed": [round(float(value), 1) for value in accuracy],
+        "test_accuracy": accuracy.pop("mean"),
+        **accuracy,
         "chosen": [record["chosen"] for record in best],
         "every_setting": [mean_of(records) for records in zip(*everything, strict=True)],
         "mean_fit_seconds": round(

@@ -11,7 +11,8 @@ import polars as pl
 
 from groupnoise.io.cells import BOOLEANS, holds_times, with_one_spelling
 from groupnoise.io.column_names import HOW_OFTEN, is_amount, plain_name, usual_column
-from groupnoise.io.label_columns import MARKS, holds_label_lists, words_of_lists
+from groupnoise.io.label_columns import MARKS
+from groupnoise.io.label_lists import holds_label_lists, words_of_lists
 from groupnoise.io.no_features import MAX_LOG_CHANCE, is_id_name, numbers_rows
 from groupnoise.io.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
 

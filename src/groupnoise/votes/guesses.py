@@ -13,7 +13,7 @@ from groupnoise.io.answer_files import columns_of_answers
 from groupnoise.io.cells import BOOLEANS, holds_times
 from groupnoise.io.column_names import usual_column
 from groupnoise.io.columns import TRUTH_NAMES
-from groupnoise.io.label_columns import holds_label_lists
+from groupnoise.io.label_lists import holds_label_lists
 from groupnoise.io.label_spellings import columns_of_labels, joints_of, says_nothing, spelling_key
 from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import say_nothing
