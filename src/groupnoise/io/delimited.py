@@ -242,7 +242,7 @@ def open_delimited(
     if '"' in text and not _has_quoted_cells(draft):
         draft = replace(draft, is_quoted=False)
     try:
-        first_cells = next((cells for _, cells in draft.records() if cells), [])
+        begin, first_cells = next((each for each in draft.records() if each[1]), (first_line, []))
     except csv.Error as error:
         raise DataError(f"{path}, line {first_line}: {error}.") from None
     better = _better_separator(draft) if len(first_cells) == 1 else None
@@ -261,7 +261,7 @@ def open_delimited(
         draft = replace(draft, text=text)
     if header:
         names = [name for name in first_cells if name or not unnamed_may_repeat]
-        _check_names_once(path, names)
+        _check_names_once(f"{path}, line {begin}", names)
     return replace(draft, has_header=header)
 
 
@@ -296,12 +296,10 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _check_names_once(path: str, names: list[str]) -> None:
+def _check_names_once(place: str, names: list[str]) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise DataError(
-            f"{path}, line 1: two columns are called {repeated!r}; give each its own name."
-        )
+        raise DataError(f"{place}: two columns are called {repeated!r}; give each its own name.")
 
 
 def _explain(document: DelimitedText, error: Exception) -> str:

@@ -377,6 +377,12 @@ def test_two_columns_of_one_name(tmp_path, read):
 
 
 @both_ways
+def test_two_columns_of_one_name_below_comments_are_said_to_stand_there(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "# exported\n# twice\nuser,item,user\n1,2,3\n")
+    assert_refused(path, read, "line 3: two columns are called 'user'")
+
+
+@both_ways
 def test_json_that_is_broken_or_no_object(tmp_path, read):
     path = file_of(tmp_path, "log.jsonl", '{"user":1,"item":2}\n\n{"user":1,\n')
     assert_refused(path, read, "line 3: not valid JSON")
