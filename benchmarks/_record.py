@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.io.files import write_json
+from groupnoise.pages import markdown_table
 from groupnoise.reproduce.provenance import checkout, processor_name, versions_in_use
 
 RESULTS = Path(__file__).parent / "results"
@@ -71,9 +72,8 @@ def with_row(rows: Iterable[Row], row: Row, key: Sequence[str]) -> list[Row]:
 
 def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: str) -> str:
     """Return a table for a page, and the sentences below it."""
-    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
-    lines.insert(1, "|" + "---|" * (lines[0].count(" | ") + 1))
-    return "\n".join([*lines, "", *below] if below else lines)
+    table = markdown_table(head, rows)
+    return "\n".join([table, "", *below] if below else [table])
 
 
 def best_in_bold(values: Sequence[float | None], form: str = ".3f") -> list[str]:

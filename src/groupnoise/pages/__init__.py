@@ -1,11 +1,11 @@
-"""Self-contained pages: templates, charts and the look they share."""
+"""Self-contained pages: templates, charts and the look they share; and tables in Markdown."""
 
 from __future__ import annotations
 
 import base64
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -226,6 +226,20 @@ def with_code(sentence: str) -> str:
         Markup("<code>{}</code>").format(part) if number % 2 else part
         for number, part in enumerate(parts)
     )
+
+
+def markdown_table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table as Markdown has it.
+
+    >>> print(markdown_table(["", "hit"], [["ours", 0.5]]))
+    |  | hit |
+    |---|---|
+    | ours | 0.5 |
+    """
+    titles = list(head)
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (titles, *rows)]
+    lines.insert(1, "|---" * len(titles) + "|")
+    return "\n".join(lines)
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, DataError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
+from groupnoise.pages import markdown_table
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
 from groupnoise.reproduce.files import Repeated, repeated_figures
 from groupnoise.reproduce.methods import import_class
@@ -28,6 +29,7 @@ QUICK_USERS = 150
 QUICK_BUDGET = 2.0
 """Seconds in which ours may choose its settings; it trains on what it has chosen by then."""
 MAIN = ("full HIT@10", "full NDCG@10")
+HEAD = ("method", "HIT@10", "NDCG@10", "Recall@100", "coverage@10", "debiased NDCG@10", "seeds")
 
 
 @dataclass(frozen=True)
@@ -240,27 +242,26 @@ def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -
         here = [each for each in found if (each.dataset, each.protocol) == (name, protocol)]
         n_targets = {each.counts["targets"] for each in here if "targets" in each.counts}
         told = f" ({counted(max(n_targets), 'targets')})" if n_targets else ""
-        lines += [f"## {name}, {protocol}{told}", ""]
-        lines += [
-            "| method | HIT@10 | NDCG@10 | Recall@100 | coverage@10 | debiased NDCG@10 | seeds |",
-            "|---" * 7 + "|",
+        measured = {
+            method: [each for each in here if each.method == method and each.metrics]
+            for method in dict.fromkeys(each.method for each in here)
+        }
+        measured = {method: trials for method, trials in measured.items() if trials}
+        ranked = sorted(measured, key=lambda method: -_mean(measured[method], "full NDCG@10"))
+        rows = [_row(method, measured[method]) for method in ranked]
+        rows += [
+            _published_row(row)
+            for row in published.get(name, ())
+            if row.protocol == protocol and row.among == "the whole catalogue"
         ]
-        rows = []
-        for method in dict.fromkeys(each.method for each in here):
-            trials = [each for each in here if each.method == method and each.metrics]
-            if trials:
-                rows.append((_mean(trials, "full NDCG@10"), _row(method, trials)))
-        lines += [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
-        for row in published.get(name, ()):
-            if row.protocol == protocol and row.among == "the whole catalogue":
-                lines.append(_published_row(row))
+        lines += [f"## {name}, {protocol}{told}", "", markdown_table(HEAD, rows)]
         failed = {each.method: each.failed for each in here if each.failed is not None}
         lines += ["", *(f"{method}: {reason}" for method, reason in failed.items())]
         lines.append("")
     return "\n".join(lines)
 
 
-def _row(method: str, trials: Sequence[RecallTrial]) -> str:
+def _row(method: str, trials: Sequence[RecallTrial]) -> list[object]:
     cells = []
     for name in (*MAIN, "full Recall@100", "coverage@10", "debiased NDCG@10"):
         cell = f"{_mean(trials, name):.4f}"
@@ -269,16 +270,16 @@ def _row(method: str, trials: Sequence[RecallTrial]) -> str:
             low, high = np.mean(ends, axis=0)
             cell += f" [{low:.4f}, {high:.4f}]"
         cells.append(cell)
-    return f"| {method} | {' | '.join(cells)} | {len(trials)} |"
+    return [method, *cells, len(trials)]
 
 
-def _published_row(row: PublishedRow) -> str:
+def _published_row(row: PublishedRow) -> list[object]:
     told = [row.source]
     if row.chosen == "test":
         told.append("**a maximum over test scores**")
     if row.note:
         told.append(row.note)
-    return f"| *{row.method}* ({'; '.join(told)}) | {row.hit:.4f} | {row.ndcg:.4f} | | | | |"
+    return [f"*{row.method}* ({'; '.join(told)})", f"{row.hit:.4f}", f"{row.ndcg:.4f}", *[""] * 4]
 
 
 def _mean(trials: Sequence[RecallTrial], name: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from groupnoise.candidates.setting import AMONG_CANDIDATES
 from groupnoise.exceptions import DataError, GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
+from groupnoise.pages import markdown_table
 from groupnoise.reproduce.compare import (
     MAIN_METRICS,
     fit_quietly,
@@ -173,58 +174,60 @@ class UnseenSummary:
 
 def summarise_unseen(results: Iterable[UnseenResult]) -> list[UnseenSummary]:
     """Return mean ranks, wins and regret of every setting and part, design sets first."""
+    by_part: dict[tuple[str, str], list[UnseenResult]] = {}
+    for each in results:
+        by_part.setdefault((each.setting, each.part), []).append(each)
+    parts = sorted(by_part, key=lambda part: (part[0], part[1] == "check"))
+    found = (_summary(*part, by_part[part]) for part in parts)
+    return [each for each in found if each is not None]
+
+
+def _summary(setting: str, part: str, here: Sequence[UnseenResult]) -> UnseenSummary | None:
+    """Return who is ahead on sets of one setting and part; None where nobody was run on all."""
     from scipy.stats import rankdata
 
-    results = list(results)
-    summaries = []
-    parts = sorted(
-        {(each.setting, each.part) for each in results}, key=lambda p: (p[0], p[1] == "check")
-    )
-    for setting, part in parts:
-        here = [each for each in results if (each.setting, each.part) == (setting, part)]
-        means: dict[str, dict[str, float]] = {}
-        metrics: dict[str, str] = {}
-        for name in dict.fromkeys(each.dataset for each in here):
-            trials = [each for each in here if each.dataset == name and each.metrics]
-            metric = next(
-                (m for m in MAIN_METRICS[setting] if any(m in each.metrics for each in trials)),
-                None,
-            )
-            if metric is None:
-                continue
+    means: dict[str, dict[str, float]] = {}
+    metrics: dict[str, str] = {}
+    for name in dict.fromkeys(each.dataset for each in here):
+        trials = [each for each in here if each.dataset == name and each.metrics]
+        known = {metric for each in trials for metric in each.metrics}
+        metric = next((each for each in MAIN_METRICS[setting] if each in known), None)
+        if metric is not None:
             metrics[name] = metric
             means[name] = {
                 method: float(np.mean([t.metrics[metric] for t in trials if t.method == method]))
                 for method in dict.fromkeys(each.method for each in trials)
             }
-        methods = [
-            method
-            for method in dict.fromkeys(each.method for each in here)
-            if all(method in row for row in means.values())
-        ]
-        table = np.array([[row[method] for method in methods] for row in means.values()])
-        if not table.size:
-            continue
-        ranks = np.mean([rankdata(-np.round(row, 4)) for row in table], axis=0)
-        best = table.argmax(axis=1)
-        regret = {}
-        for name, row in means.items():
-            if OURS in row:
-                top = max(row.values())
-                gap = top - row[OURS]
-                regret[name] = gap / top if setting == "rs" and top > 0 else gap
-        summaries.append(
-            UnseenSummary(
-                setting,
-                part,
-                means,
-                metrics,
-                dict(zip(methods, map(float, ranks), strict=True)),
-                {method: int((best == column).sum()) for column, method in enumerate(methods)},
-                regret,
-            )
-        )
-    return summaries
+    methods = [
+        method
+        for method in dict.fromkeys(each.method for each in here)
+        if all(method in row for row in means.values())
+    ]
+    table = np.array([[row[method] for method in methods] for row in means.values()])
+    if not table.size:
+        return None
+    ranks = np.mean([rankdata(-np.round(row, 4)) for row in table], axis=0)
+    best = table.argmax(axis=1)
+    return UnseenSummary(
+        setting,
+        part,
+        means,
+        metrics,
+        ranks=dict(zip(methods, map(float, ranks), strict=True)),
+        wins={method: int((best == column).sum()) for column, method in enumerate(methods)},
+        regret={
+            name: _regret(row, is_relative=setting == "rs")
+            for name, row in means.items()
+            if OURS in row
+        },
+    )
+
+
+def _regret(values: Mapping[str, float], *, is_relative: bool) -> float:
+    """Return by how much ours is behind the best method."""
+    top = max(values.values())
+    gap = top - values[OURS]
+    return gap / top if is_relative and top > 0 else gap
 
 
 def unseen_markdown(summaries: Sequence[UnseenSummary]) -> str:
@@ -237,15 +240,17 @@ def unseen_markdown(summaries: Sequence[UnseenSummary]) -> str:
         if lost:
             worst = ", ".join(f"{n} {g:.3f}" for n, g in sorted(lost.items(), key=lambda p: -p[1]))
             lines += [f"Behind the best method: {worst}.", ""]
-        lines.append(f"| | {' | '.join(methods)} | figure |")
-        lines.append("|---" * (len(methods) + 2) + "|")
-        for name, row in summary.means.items():
-            top = max(row.values())
-            cells = [_cell(row[method], top) for method in methods]
-            lines.append(f"| {name} | {' | '.join(cells)} | {summary.metrics[name]} |")
-        ranks = [f"{summary.ranks[method]:.2f}" for method in methods]
-        wins = [str(summary.wins[method]) for method in methods]
-        lines += [f"| mean rank | {' | '.join(ranks)} | |", f"| wins | {' | '.join(wins)} | |", ""]
+        rows = [
+            [
+                name,
+                *(_cell(row[each], max(row.values())) for each in methods),
+                summary.metrics[name],
+            ]
+            for name, row in summary.means.items()
+        ]
+        rows.append(["mean rank", *(f"{summary.ranks[method]:.2f}" for method in methods), ""])
+        rows.append(["wins", *(str(summary.wins[method]) for method in methods), ""])
+        lines += [markdown_table(["", *methods, "figure"], rows), ""]
     return "\n".join(lines)
 
 

@@ -40,17 +40,6 @@ class LightOptimizer(Optimizer):
     state_dict = _unhidden(Optimizer.state_dict)
     load_state_dict = _unhidden(Optimizer.load_state_dict)
 
-    def __init__(
-        self,
-        params: Iterable[Any],
-        learning_rate: float,
-        *,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = BETAS,
-    ) -> None:
-        defaults = {"lr": learning_rate, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "betas": betas, "eps": EPSILON})
-
     def __init_subclass__(cls) -> None:
         """Keep torch from wrapping `step` in hooks and a profile, a tenth of a small step."""
         cls.step.hooked = True  # type: ignore[attr-defined]
@@ -100,7 +89,13 @@ class Adam(LightOptimizer):
         decoupled: bool = True,
         betas: tuple[float, float] = BETAS,
     ) -> None:
-        super().__init__(params, learning_rate, weight_decay=weight_decay, betas=betas)
+        defaults = {
+            "lr": learning_rate,
+            "weight_decay": weight_decay,
+            "betas": betas,
+            "eps": EPSILON,
+        }
+        super().__init__(params, defaults)
         self._update = adamw if decoupled else adam
 
     @torch.no_grad()
@@ -142,7 +137,13 @@ class RowAdam(LightOptimizer):
     def __init__(
         self, params: Iterable[nn.Parameter], learning_rate: float, *, weight_decay: float = 0.0
     ) -> None:
-        super().__init__(params, learning_rate, weight_decay=weight_decay)
+        defaults = {
+            "lr": learning_rate,
+            "weight_decay": weight_decay,
+            "betas": BETAS,
+            "eps": EPSILON,
+        }
+        super().__init__(params, defaults)
         self._space: dict[str, Tensor] = {}
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.io.files import write_text
-from groupnoise.pages import Scale, Tick, render_page
+from groupnoise.pages import Scale, Tick, markdown_table, render_page
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.report import (
@@ -35,6 +35,7 @@ CRITERION_WORDS = {
     "validation": "the validation part",
 }
 """What settings are chosen by, in words."""
+COSTS = ("method", "seconds a trial", "fits a trial", "epochs a trial", "values chosen (trials)")
 ALL_SETS = "all sets"
 WIDTH, LEFT, RIGHT = 720, 190, 190
 AXIS, ROW, BAR = 30, 18, 8
@@ -56,29 +57,21 @@ def reproduction_text(
     lines += [f"- {note}" for note in recipe.notes]
     for section in sections:
         lines += ["", f"## {section.name}", ""]
-        lines += _table(section.table, section.published)
+        lines.append(_table(section.table, section.published))
         lines += ["", *(f"- {sentence}" for sentence in section.sentences)]
         for criterion, table in section.other_tables.items():
-            lines += [
-                "",
-                f"Settings chosen by {CRITERION_WORDS[criterion]}:",
-                "",
-                *_table(table, {}),
-            ]
+            chosen = f"Settings chosen by {CRITERION_WORDS[criterion]}:"
+            lines += ["", chosen, "", _table(table, {})]
         for method, examples in section.examples.items():
             lines += ["", f"### {method}", ""]
             for example in examples:
                 answers = "; ".join(shorten(each["title"], TITLE) for each in example["answers"])
                 lines.append(f"- **{example['clicked']}**: {answers}")
-        lines += [
-            "",
-            "| method | seconds a trial | fits a trial | epochs a trial | values chosen (trials) |",
-            "|---|---|---|---|---|",
-        ]
-        lines += [
-            f"| {f.method} | {f.seconds:.1f} | {f.n_fits} | {f.n_epochs or ''} | {f.chosen} |"
+        facts_of = (
+            [f.method, f"{f.seconds:.1f}", f.n_fits, f.n_epochs or "", f.chosen]
             for f in section.facts
-        ]
+        )
+        lines += ["", markdown_table(COSTS, facts_of)]
     for criterion, means in ranks.items():
         words = ", ".join(f"{method} {rank:.2f}" for method, rank in means.items())
         chosen = CRITERION_WORDS[criterion]
@@ -92,12 +85,9 @@ def reproduction_text(
     return "\n".join(lines) + "\n"
 
 
-def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> str:
     """Return mean and standard deviation of every method, the printed figure behind each."""
-    lines = [
-        "| method | " + " | ".join(table.metrics) + " |",
-        "|---|" + "---|" * len(table.metrics),
-    ]
+    lines = []
     for row in table.rows:
         cells = []
         for metric, figure in zip(table.metrics, row.figures, strict=True):
@@ -105,8 +95,8 @@ def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> 
             printed = published.get(row.method, {}).get(metric)
             cells.append(cell if printed is None else f"{cell} (paper: {printed:.3f})")
         name = f"**{row.method}**" if row.method == "ours" else row.method
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines
+        lines.append([name, *cells])
+    return markdown_table(["method", *table.metrics], lines)
 
 
 def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
