@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,10 @@ def in_percent(values: Iterable[float], single: str = "per_seed") -> dict[str, A
     }
 
 
-def kept(name: str, part: str = "rows") -> list[Any]:
-    """Return what a result file holds of a list already; nothing where there is no such file."""
+def kept(name: str, part: str = "rows", kind: Callable[[], Any] = list) -> Any:
+    """Return what a result file holds already of a part; an empty one where there is no file."""
     path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))[part] if path.is_file() else []
+    return json.loads(path.read_text(encoding="utf-8"))[part] if path.is_file() else kind()
 
 
 def with_row(rows: Iterable[Row], row: Row, key: Sequence[str]) -> list[Row]:

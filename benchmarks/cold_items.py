@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from _record import RESULTS, write_result
+from _record import kept, write_result
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
@@ -223,8 +223,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    kept = RESULTS / "cold_items.json"
-    found = json.loads(kept.read_text(encoding="utf-8"))["logs"] if kept.is_file() else {}
+    found = kept("cold_items", "logs", dict)
     for name in options.data:
         found[name] = measure(name, options.seed)
         print(name, json.dumps(found[name]), flush=True)

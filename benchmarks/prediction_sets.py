@@ -13,13 +13,12 @@ bags after a plain fit. All go to `benchmarks/results/prediction_sets.json`, aft
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
-from _record import RESULTS, write_result
+from _record import kept, write_result
 from scipy.stats import binom
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
@@ -159,11 +158,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    sets, bags, missing = {}, {}, []
-    path = RESULTS / "prediction_sets.json"
-    if options.sets and path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        sets, bags = kept["sets"], kept.get("bags", {})
+    missing = []
+    sets, bags = (
+        kept("prediction_sets", part, dict) if options.sets else {} for part in ("sets", "bags")
+    )
 
     def keep():
         write_result(
@@ -203,7 +201,7 @@ def main() -> None:
             for seed in range(options.seeds)
         ]
         sets[unseen.name] = {
-            name: measured(trials, name) for name, kept in trials[0].items() if type(kept) is tuple
+            name: measured(trials, name) for name, each in trials[0].items() if type(each) is tuple
         }
         sets[unseen.name]["abstain at risk .1"] = {
             figure: round(float(np.mean(values)), 4)

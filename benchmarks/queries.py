@@ -10,13 +10,12 @@ fitted again; a linear model of bags does the same with instances. Figures go to
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
-from _record import RESULTS, write_result
+from _record import kept, write_result
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
 from groupnoise.core.groups import Groups
@@ -137,10 +136,8 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     unseen = {each.name: each for each in read_unseen_sets()}
-    path = RESULTS / "queries.json"
-    sets, missing, batch = {}, [], options.batch
-    if options.sets and path.is_file():
-        sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
+    sets = kept("queries", "sets", dict) if options.sets else {}
+    missing, batch = [], options.batch
     for name in options.sets or [*SETS, *BAGS]:
         kind = "rows" if name in SETS else "bags"
         try:
@@ -149,8 +146,8 @@ def main() -> None:
             missing.append(name)
             continue
         options.batch = FEW.get(name, batch)
-        kept = sets.get(name, {}) if len(options.strategies) < len(STRATEGIES) else {}
-        sets[name] = kept | {"answers": [options.batch * n for n in range(options.rounds + 1)]}
+        before = sets.get(name, {}) if len(options.strategies) < len(STRATEGIES) else {}
+        sets[name] = before | {"answers": [options.batch * n for n in range(options.rounds + 1)]}
         sets[name]["seeds"] = options.seeds
         for strategy in options.strategies:
             sets[name][strategy] = curves_of(loaded, kind, name, strategy, options)

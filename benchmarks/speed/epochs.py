@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import os
 import sys
 import time
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from _record import RESULTS, write_result
+from _record import kept, with_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets
@@ -102,11 +101,7 @@ def main() -> None:
 
 def keep(row: dict[str, Any]) -> None:
     """Write a row to the result file, beside those of other logs and members."""
-    kept, rows = RESULTS / "epochs.json", [row]
-    if kept.is_file():
-        before = json.loads(kept.read_text(encoding="utf-8"))["rows"]
-        names = (row["log"], row["member"])
-        rows += [other for other in before if (other["log"], other["member"]) != names]
+    rows = with_row(kept("epochs"), row, ("log", "member"))
     command = "python benchmarks/speed/epochs.py --data DIRECTORY"
     write_result("epochs", {"command": command, "seed": 0, "rows": rows})
 

@@ -42,17 +42,8 @@ class Way:
 
     def __init__(self) -> None:
         self.draw = torch.Generator().manual_seed(0)
-        table = setting.EmbeddingEncoder(
-            setting.N_ITEMS, setting.DIM, sparse=True, generator=self.draw
-        )
-        self.model = setting.MatchingModel(table, table, n_targets=setting.N_ITEMS)
-        self.pair = setting.PairMatching(
-            setting.SampledCandidates(setting.N_ITEMS, setting.N_NEGATIVES)
-        )
-        self.objective = setting.GroupObjective(
-            setting.make_selection("max"), setting.make_weighting("sigmoid")
-        )
-        self.optimizers = setting.make_optimizers(self.model, learning_rate=1e-3, weight_decay=1e-5)
+        parts = setting.our_parts("max", setting.N_NEGATIVES, self.draw)
+        self.model, self.pair, self.objective, self.optimizers = parts
         self.tables = TableObjective.of(self.model, self.pair, self.objective)
         self.groups = setting.batches()
 

@@ -8,7 +8,6 @@ Leave-one-out; `rank` is the ranks alone, `lists` the ranks and lists of the ten
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from _record import RESULTS, write_result
+from _record import kept, write_result
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_histories
@@ -71,9 +70,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     arguments = parser.parse_args()
     data_dir = arguments.data
-    path = RESULTS / "rank_logs.json"
-    kept = json.loads(path.read_text())["rows"] if path.is_file() else []
-    rows = [row for row in kept if row["method"] not in arguments.methods]
+    rows = [row for row in kept("rank_logs") if row["method"] not in arguments.methods]
     for log in LOGS:
         data = load_dataset(log, data_dir=data_dir)
         split = split_histories(data, "leave_one_out")

@@ -28,6 +28,7 @@ os.environ.update(OMP_WAIT_POLICY="PASSIVE", GOMP_SPINCOUNT="0")  # as every com
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
@@ -121,17 +122,26 @@ def public_step(groups: Groups) -> Callable[[int], None]:
     return step
 
 
+def our_parts(
+    selection: str, n_negatives: int, generator: torch.Generator
+) -> tuple[MatchingModel, PairMatching, GroupObjective, list[Optimizer]]:
+    """Return what a training is made of: model, pair matching, objective and optimizers."""
+    table = EmbeddingEncoder(N_ITEMS, DIM, sparse=True, generator=generator)
+    model = MatchingModel(table, table, n_targets=N_ITEMS)
+    return (
+        model,
+        PairMatching(SampledCandidates(N_ITEMS, n_negatives)),
+        GroupObjective(make_selection(selection), make_weighting("sigmoid")),
+        make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5),
+    )
+
+
 def our_step(
     groups: Groups, selection: str, n_negatives: int, *, n_steps: int = 0
 ) -> Callable[[int], None]:
     """Return a step as a training of so many steps takes it."""
     generator = torch.Generator().manual_seed(0)
-    table = EmbeddingEncoder(N_ITEMS, DIM, sparse=True, generator=generator)
-    model = MatchingModel(table, table, n_targets=N_ITEMS)
-    pair = PairMatching(SampledCandidates(N_ITEMS, n_negatives))
-    objective = GroupObjective(make_selection(selection), make_weighting("sigmoid"))
-    optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    taken = find_quick_step(model, pair, objective, optimizers, n_steps=n_steps)
+    taken = find_quick_step(*our_parts(selection, n_negatives, generator), n_steps=n_steps)
     assert taken is not None
 
     def step(number: int) -> None:
