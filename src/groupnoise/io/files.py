@@ -120,12 +120,8 @@ def replaced_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
 
     `marked_by`: a file without which what is there already is not replaced.
     """
-    if (
-        marked_by
-        and not (folder / marked_by).is_file()
-        and folder.exists()
-        and any(folder.iterdir())
-    ):
+    is_other = marked_by != "" and not (folder / marked_by).is_file()
+    if is_other and folder.exists() and any(folder.iterdir()):
         raise OutputError(f"{folder} holds something else already; give a new folder.")
     place = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
     try:
