@@ -121,6 +121,15 @@ def test_a_wrong_table_of_a_split_is_one_sentence(command, tmp_path, spoil, word
     assert len(said.strip().splitlines()) == 1, said
 
 
+def test_methods_are_compared_on_the_split_once(command, tmp_path):
+    data, words = write_folder(tmp_path, "npy")
+    write_split(tmp_path / "mine.csv")
+    given = [*words, "--split", "mine.csv", "--methods", "milr,gicf", "--splits", "3"]
+    found = json.loads(command("compare", data, *given, "--json").out)
+    assert found["n_splits"] == 1
+    assert found["held_out_share"] == pytest.approx(8 / 22, abs=1e-4)
+
+
 def test_a_folder_of_splits_is_told_to_name_one(command, tmp_path):
     data, options = write_folder(tmp_path, "npy")
     (tmp_path / "splits").mkdir()

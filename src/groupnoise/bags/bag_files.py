@@ -7,7 +7,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.bag_tables import Wanted, read_bag_table, truth_among
 from groupnoise.core.checks import require
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, MissingColumnError
+from groupnoise.io.column_names import usual_column
+from groupnoise.io.sources import Report
 
 HDF5 = (".h5", ".hdf5")
 ZARR = (".zarr",)
@@ -32,8 +35,6 @@ MAPPED = (*HDF5, *ZARR, *TENSORS, ".npy")
 FEATURES = ("features", "feats", "feature", "embeddings", "embedding", "x", "data")
 COORDINATES = ("coords", "coordinates", "coord", "positions", "xy")
 COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
-
-
 _NOT_WHOLE = "{} is not a whole file: it is cut off or damaged; fetch or write it again."
 
 
@@ -44,7 +45,7 @@ class BagContent:
     `features` (n_objects, n_features): an array, or what reads one when it is sliced.
     `coordinates` (n_objects, n_coordinates): where each object lies in its source.
     `feature_names`, `coordinate_names`: what the columns are called.
-    `truth` (n_objects,): the words that say the label of each object.
+    `truth` (n_objects,): the words that say the label of each object. `label`: that of the bag.
     """
 
     features: Any
@@ -52,6 +53,7 @@ class BagContent:
     feature_names: tuple[str, ...] | None = None
     coordinate_names: tuple[str, ...] | None = None
     truth: NDArray[Any] | None = None
+    label: str | None = None
 
     @property
     def names_of_places(self) -> tuple[str, ...] | None:
@@ -158,6 +160,9 @@ class BagFile:
             return BagContent(node, self._own_coordinates())
         sets = {name: node[name] for name in node if hasattr(node[name], "shape")}
         found = self._of_arrays(sets, wanted)
+        own = usual_column("label", [name for name in node.attrs if np.size(node.attrs[name]) == 1])
+        if own is not None:
+            found = replace(found, label=_words(np.asarray(node.attrs[own]))[0])
         attributes = {} if found.coordinates is None else dict(_coordinates_of(sets)[1].attrs)
         names = attributes.get("names")
         if names is not None:
@@ -199,7 +204,10 @@ class BagFile:
         said = None if truth is None else np.asarray(arrays[truth][...]).ravel()
         if wanted.truth is None and said is not None and len(said) != chosen.shape[-2]:
             said = None  # of the bag as a whole
-        return BagContent(chosen, coordinates, names, places, said)
+        alone = [name for name, array in arrays.items() if np.prod(array.shape) == 1]
+        own = usual_column("label", alone)
+        label = None if own is None else _words(np.asarray(arrays[own][...]))[0]
+        return BagContent(chosen, coordinates, names, places, said, label)
 
     def _load_tensors(self) -> dict[str, Any]:
         """Return the tensors of a file as arrays; nothing but tensors is ever unpickled."""
@@ -228,11 +236,11 @@ class BagFile:
             content = (
                 {"features": torch.stack(list(content))} if is_rows else dict(enumerate(content))
             )
-        tensors = content.items() if isinstance(content, dict) else ()
+        parts = content.items() if isinstance(content, dict) else ()
         return {
-            str(name): _plain(tensor).numpy()
-            for name, tensor in tensors
-            if isinstance(tensor, torch.Tensor)
+            str(name): _plain(part).numpy() if torch.is_tensor(part) else np.asarray(part)
+            for name, part in parts
+            if isinstance(part, (torch.Tensor, str, int, float))
         }
 
     def _own_coordinates(self) -> NDArray[Any] | None:
@@ -263,6 +271,50 @@ class BagFile:
                 "row per object is needed."
             )
         return replace(content, features=features, coordinates=coordinates)
+
+
+def groups_of(path: Path, report: Report) -> list[BagFile]:
+    """Return the bags of an .h5 or .zarr: its groups with arrays, or itself where it has none."""
+    is_zarr = path.suffix.lower() in ZARR
+    try:
+        with ExitStack() as stack:
+            if is_zarr:
+                file = open_zarr(path)
+            else:
+                file = stack.enter_context(require("h5py", extra="h5").File(path, "r"))
+            is_array = hasattr(file, "shape")
+            groups = [] if is_array else sorted(_groups_within(file))
+            sets = [] if is_array else sorted(name for name in file if hasattr(file[name], "shape"))
+    except OSError:
+        kind = "Zarr folder" if is_zarr else "HDF5 file"
+        raise DataError(
+            f"{path} is not a whole {kind}: it is cut off or damaged; fetch or write it again."
+        ) from None
+    if not groups and sets and not set(FEATURES) & set(map(str.lower, sets)):
+        groups = sets  # one data set per bag
+    if not groups:
+        return [BagFile(path.stem, path)]
+    if n_above := len({group.rpartition("/")[0] for group in groups} - {""}):
+        above = counted(n_above, "others")
+        report(f"took {counted(len(groups), 'groups')} below {above} of {path} as the bags")
+    last = [group.rpartition("/")[2] for group in groups]
+    are_alone = len(set(last)) == len(last)
+    return [
+        BagFile(name if are_alone else group, path, group)
+        for name, group in zip(last, groups, strict=True)
+    ]
+
+
+def _groups_within(node: Any, above: str = "") -> Iterator[str]:
+    """Yield the groups that hold arrays, or nothing at all, however deep they lie."""
+    for name in node:
+        child = node[name]
+        if hasattr(child, "keys"):
+            held = [child[each] for each in child]
+            if held and all(hasattr(each, "keys") for each in held):
+                yield from _groups_within(child, f"{above}{name}/")
+            else:
+                yield f"{above}{name}"
 
 
 def open_zarr(path: Path) -> Any:

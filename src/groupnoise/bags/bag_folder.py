@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,16 @@ from groupnoise.bags.bag_files import (
     HDF5,
     SUFFIXES,
     TABLES,
+    TENSORS,
     ZARR,
     BagContent,
     BagFile,
-    open_zarr,
+    groups_of,
 )
 from groupnoise.bags.bag_names import names_by_files
 from groupnoise.bags.bag_splits import check_split, is_split_table, sides_of_bags, split_beside
 from groupnoise.bags.bag_tables import wanted_of
-from groupnoise.bags.bag_truth import with_object_labels, words_of_truth
+from groupnoise.bags.bag_truth import labels_in_files, with_object_labels, words_of_truth
 from groupnoise.bags.label_table import (
     FEATURE_FOLDERS,
     LABEL_FILES,
@@ -41,7 +41,6 @@ from groupnoise.bags.label_table import (
 from groupnoise.bags.request import BagRequest
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, release_pages
-from groupnoise.core.checks import require
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
@@ -56,13 +55,14 @@ def holds_bag_files(source: Any, labels: Any = None, labels_needed: bool = True)
     """Tell whether a source is a folder of bag files, or an .h5 with a group per bag.
 
     `source`: what the user gave. `labels`: the table of labels that came with it; with one, tables
-    in the folder are bags too. `labels_needed`: without the need, so are tables that name no bags.
+    in the folder are bags too. `labels_needed`: without the need, so are tables that name no bags,
+    and a file of one bag is a source by itself.
     """
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)
     if path.is_file():
-        return path.suffix.lower() in HDF5
+        return path.suffix.lower() in (HDF5 if labels_needed else (*HDF5, *TENSORS, ".npy"))
     if not path.is_dir():
         return False
     if path.suffix.lower() in ZARR:
@@ -97,22 +97,8 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
         )
     found: BagLabels | None = None
     if asked.labels_needed:
+        found = _labels_of(bags, labels, path, asked)
         ids = [bag.bag_id for bag in bags]
-        if labels is None and (path / "labels").is_dir():
-            found = labels_of_files(path / "labels", ids)
-        elif labels is None:
-            places = [bag.path.relative_to(path) for bag in bags if bag.group is None]
-            found = labels_by_folders(places, str(path), report, asked.known)
-            if found is None:
-                is_beside = places and places[0].parent == Path() and any(_bags_below(path))
-                stray = f", and {places[0]} beside them elsewhere" if is_beside else ""
-                raise DataError(
-                    f"{path} says no labels; give a table with the columns of the bag and its "
-                    "label (--labels labels.csv), or put the files of each label, three or more, "
-                    f"into a folder that is called so{stray}."
-                )
-        else:
-            found = read_label_table(labels, ids, str(path), asked)
         file = asked.split_file
         if file is None and found.split is None and path.is_dir():
             file = split_beside(path, report)
@@ -148,14 +134,41 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
     )
 
 
+def _labels_of(bags: Sequence[BagFile], labels: Any, path: Path, asked: BagRequest) -> BagLabels:
+    """Return the labels of bags: of a table, a file each, folders called so, or the files."""
+    ids = [bag.bag_id for bag in bags]
+    if labels is not None:
+        return read_label_table(labels, ids, str(path), asked)
+    if (path / "labels").is_dir():
+        return labels_of_files(path / "labels", ids)
+    is_one = path.is_file() or path.suffix.lower() in ZARR
+    places = [PurePath(bag.group or "") if is_one else bag.path.relative_to(path) for bag in bags]
+    found = labels_by_folders(places, str(path), asked.report, asked.known)
+    found = found or labels_in_files(bags, asked)
+    if found is not None:
+        return found
+    if is_one and len(bags) == 1:
+        raise DataError(f"{path} is a single bag; give the folder of all of them, or one .h5.")
+    is_beside = not is_one and places[0].parent == Path() and any(_bags_below(path))
+    stray = f", and {places[0]} beside them elsewhere" if is_beside else ""
+    kind, way = ("groups", "below a group") if is_one else ("files", "into a folder")
+    raise DataError(
+        f"{path} says no labels; give a table with the columns of the bag and its label (--labels "
+        f"labels.csv), or put the {kind} of each label, three or more, {way} that is called "
+        f"so{stray}."
+    )
+
+
 def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
     """Return where each bag lies, in the order of their ids.
 
     `path`: a folder or a large .h5 file. `labels`: a table that is no bag. `report`: told which
     folder below was taken.
     """
-    if path.is_file() or path.suffix.lower() in ZARR:
-        return _groups_of(path)
+    if path.suffix.lower() in (*HDF5, *ZARR):
+        return groups_of(path, report)
+    if path.is_file():
+        return [BagFile(path.stem, path)]
     files, folder = _files_below(path, labels)
     if folder != path:
         report(f"took the files in {folder} as the bags")
@@ -184,32 +197,6 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
         )
         for bag_id in sorted(named)
     ]
-
-
-def _groups_of(path: Path) -> list[BagFile]:
-    """Return the groups of a large .h5 or .zarr; one that is a bag itself is refused."""
-    is_zarr = path.suffix.lower() in ZARR
-    try:
-        with ExitStack() as stack:
-            if is_zarr:
-                file = open_zarr(path)
-            else:
-                file = stack.enter_context(require("h5py", extra="h5").File(path, "r"))
-            names = [] if hasattr(file, "shape") else list(file)
-            groups = sorted(name for name in names if hasattr(file[name], "keys"))
-            sets = sorted(name for name in names if hasattr(file[name], "shape"))
-    except OSError:
-        kind = "Zarr folder" if is_zarr else "HDF5 file"
-        raise DataError(
-            f"{path} is not a whole {kind}: it is cut off or damaged; fetch or write it again."
-        ) from None
-    if not groups and sets and not {"features", "feats", "embeddings"} & set(sets):
-        groups = sets  # one data set per bag
-    if not groups:
-        raise DataError(
-            f"{path} has no group per bag; give the folder of files if it is a single bag."
-        )
-    return [BagFile(name, path, name) for name in groups]
 
 
 def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:

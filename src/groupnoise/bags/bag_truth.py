@@ -10,14 +10,31 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.bags.bag_files import BagFile
-from groupnoise.bags.label_table import BagLabels
+from groupnoise.bags.bag_files import TABLES, BagFile
+from groupnoise.bags.bag_tables import Wanted
+from groupnoise.bags.label_table import BagLabels, one_label_each
 from groupnoise.bags.label_words import read_bag_truth
 from groupnoise.bags.request import BagRequest
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.tables import Table
+
+
+def labels_in_files(bags: Sequence[BagFile], asked: BagRequest) -> BagLabels | None:
+    """Return the label that each file of a bag holds itself; None where the first has none."""
+    words: list[str] = []
+    for bag in bags:
+        if bag.path.suffix.lower() in TABLES:
+            return None
+        with bag.open(Wanted(asked.features)) as content:
+            if content.label is None and not words:
+                return None
+            if content.label is None:
+                raise DataError(f"{bag} says no label, but bag {bags[0].bag_id!r} does; add it.")
+            words.append(content.label)
+    asked.report("took the labels that the files of bags hold")
+    return BagLabels(*one_label_each(words), None, None, {})
 
 
 def words_of_truth(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArray[Any] | None:

@@ -196,7 +196,7 @@ def labels_by_folders(
     words = next(iter(of_model), min(free, key=lambda level: len(set(level)), default=None))
     if words is None or (not of_model and len(words) < MIN_PER_LABEL * len(set(words))):
         return None
-    memberships, classes = _one_label_each(words)
+    memberships, classes = one_label_each(words)
     sizes = Counter(words)
     shown = ", ".join(f"{name} ({sizes[name]})" for name in classes[:MAX_TOLD])
     more = ", ..." if len(classes) > MAX_TOLD else ""
@@ -262,10 +262,10 @@ def labels_of_files(folder: Path, ids: Sequence[str]) -> BagLabels:
                 f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
             )
         words.append(str(value.ravel()[0].item()))
-    return BagLabels(*_one_label_each(words), None, None, {})
+    return BagLabels(*one_label_each(words), None, None, {})
 
 
-def _one_label_each(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
+def one_label_each(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
     """Return which class each bag has, (n_bags, n_classes), and the classes."""
     classes, codes = np.unique(words, return_inverse=True)
     return np.eye(len(classes), dtype=np.bool_)[codes], classes.tolist()

@@ -113,6 +113,7 @@ def with_labels_if_any(
 
     `what`: how a sentence begins that refuses other data.
     """
+    from groupnoise.bags.bag_folder import holds_bag_files
     from groupnoise.bags.label_table import labels_in
 
     try:
@@ -122,7 +123,8 @@ def with_labels_if_any(
             raise
         # Without labels, or for another reason, which is then said again.
         fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
-        says_labels = not Path(data).is_dir() or labels_in(Path(data)) is not None
+        says_labels = not holds_bag_files(data, labels_needed=False)
+        says_labels |= Path(data).is_dir() and labels_in(Path(data)) is not None
         if says_labels and not isinstance(error, MissingColumnError):
             say_aside(f"labels are left aside: {error}")
     if found.setting.name != "mil":

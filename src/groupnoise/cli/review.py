@@ -145,9 +145,17 @@ def _about_bags(
     views = BagViews.of(found.dataset, data, table, images)
 
     def ask(known: Mapping[int, str]) -> BagQuestions:
-        carried = who_carries(
-            found.dataset, known=known, budget=budget, seed=seed, report=None if known else note
-        )
+        report = None if known else note
+        if report is not None:
+            report(
+                "five models are trained, each on bags that it is not asked about, after a search "
+                f"of {budget} at most"
+            )
+        with counted_bars(("training",), quiet=bool(known)) as show:
+            carried = who_carries(
+                found.dataset, known=known, budget=budget, seed=seed, report=report,
+                on_progress=show,
+            )  # fmt: skip
         return BagQuestions(found.dataset, carried, views)
 
     return ask

@@ -103,6 +103,9 @@ def compare_methods(
     def main_value(figures: Mapping[str, float]) -> float | None:
         return next((figures[each] for each in MAIN_METRICS[setting.name] if each in figures), None)
 
+    held = setting.hold_out(dataset, share, seed)
+    if getattr(dataset, "split", None) is not None:  # of the data, which is the same every time
+        n_splits, share = 1, len(held) / setting.n_groups(dataset)
     turns = fit_in_turns(methods, n_splits, fit_on, main_value, budget=budget, on_fit=on_fit)
     result = next(iter(turns.ranked().values()))[0]
     names = (*MAIN_METRICS[setting.name], *result.metrics)
@@ -110,10 +113,9 @@ def compare_methods(
     # What is odd about the first split is so about all of them, such as clicks that are repeated.
     about = result.notes if setting.judged_by_protocol else ()
     about = tuple(note for note in about if not note.startswith(BEHIND))  # of one method alone
-    n_held = len(setting.hold_out(dataset, share, seed))
-    if n_held < MIN_GROUPS:
-        held = counted(n_held, setting.units)
-        about += (f"each split holds out {held}: that says little; --share holds out more",)
+    if len(held) < MIN_GROUPS:
+        few = counted(len(held), setting.units)
+        about += (f"each split holds out {few}: that says little; --share holds out more",)
     return ComparisonOfMethods(
         dataset=dataset.name,
         setting=setting.name,

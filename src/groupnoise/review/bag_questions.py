@@ -20,7 +20,7 @@ from groupnoise.audit.evidence import (
 )
 from groupnoise.bags.embedding.sources import Sources, find_sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
 from groupnoise.io.sources import Report, say_nothing
@@ -169,6 +169,7 @@ def who_carries(
     budget: float | str = SEARCH_BUDGET,
     seed: int = 0,
     report: Report | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> Carried:
     """Say of each bag and label which object carries it, by models that did not see the bag.
 
@@ -178,7 +179,7 @@ def who_carries(
     `estimator`: a Max-Matching classifier of bags; by default one that decides its parameters
     itself. `budget`: time to search for parameters in, which the first of five folds does for all.
     `report`: told which label is taken as negative, of which nothing is asked, and what the models
-    warn of.
+    warn of. `on_progress`: called with `stage`, `done` and `total` as folds begin.
     """
     from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource
@@ -209,6 +210,8 @@ def who_carries(
     responsibility: list[FloatArray] = [np.zeros(0)] * len(bags)
     sentences: dict[str, None] = {}
     for fold in np.unique(folds):
+        if on_progress is not None:
+            on_progress({"stage": "training", "done": int(fold), "total": n_folds})
         training = np.flatnonzero(folds != fold)
         if not taught.dataset.labels[np.ix_(training, labels)].any():
             by = " by the answers" if known else ""

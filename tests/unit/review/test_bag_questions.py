@@ -40,7 +40,11 @@ def mails(tmp_path_factory):
     write_mails(path)
     dataset = read_bags(path, group="mail", label="label")
     notes = []
-    carried = who_carries(dataset, estimator=PLAIN, report=notes.append)
+    told = []
+    carried = who_carries(dataset, estimator=PLAIN, report=notes.append, on_progress=told.append)
+    n_told = len(told)
+    assert [each["done"] for each in told] == list(range(n_told))
+    assert {each["total"] for each in told} == {n_told}
     questions = BagQuestions(dataset, carried, BagViews(dataset, table=read_table(path)))
     return dataset, questions, notes
 
