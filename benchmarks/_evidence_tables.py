@@ -65,7 +65,7 @@ def folds_table(result: dict[str, Any]) -> str:
         ["", *sets],
         lines,
         f"New rows / training rows. {result['protocol']}. Published: {result['published_source']}. "
-        f"A plain fit on the new rows of the same folds, {result['test']}: ahead at p < {MAX_P} in "
+        f"A default fit on the new rows of the same folds, {result['test']}: ahead at p < {MAX_P} in "
         f"{n_sure} of {len(gaps)}, behind in {n_lost}; from VI-PLL {from_it}. "
         f"`{result['command']}`",
     )
@@ -132,8 +132,8 @@ def difference_table(result: dict[str, Any], *, metric: str = "accuracy") -> str
         head,
         lines,
         f"Corrected resampled t-test, p adjusted by Holm over all {len(tests)} pairs of a set and "
-        f"a baseline: `ours` is ahead at p < {MAX_P} in {n_sure}, behind in {n_lost}, and not to "
-        f"be told apart in {len(tests) - n_sure - n_lost}.",
+        f"a baseline: `ours` is ahead at p < {MAX_P} in {n_sure}, behind in {n_lost}, with no "
+        f"significant difference in {len(tests) - n_sure - n_lost}.",
     )
 
 
