@@ -65,8 +65,8 @@ def folds_table(result: dict[str, Any]) -> str:
         ["", *sets],
         lines,
         f"New rows / training rows. {result['protocol']}. Published: {result['published_source']}. "
-        f"A default fit on the new rows of the same folds, {result['test']}: ahead at p < {MAX_P} in "
-        f"{n_sure} of {len(gaps)}, behind in {n_lost}; from VI-PLL {from_it}. "
+        f"A default fit on the new rows of the same folds, {result['test']}: ahead at p < {MAX_P} "
+        f"in {n_sure} of {len(gaps)}, behind in {n_lost}; from VI-PLL {from_it}. "
         f"`{result['command']}`",
     )
 
