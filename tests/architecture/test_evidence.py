@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def claims(title="## What we claim"):
+def claims(title="## Claims"):
     """Rows of the table of claims, or of losses: what, figures, file."""
     text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     table = text.partition(f"{title}\n")[2].partition("\n## ")[0]
@@ -41,12 +41,12 @@ def test_the_figures_of_a_claim_stand_in_its_file(what, figures, file):
 
 def losses():
     """Rows of the table of losses that name one file."""
-    return [row for row in claims("## What we lose") if (RESULTS / row[2]).is_file()]
+    return [row for row in claims("## Losses") if (RESULTS / row[2]).is_file()]
 
 
 def test_losses_come_before_claims():
     text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-    assert 0 < text.index("## What we lose") < text.index("## What we claim")
+    assert 0 < text.index("## Losses") < text.index("## Claims")
     assert len(losses()) >= 4
 
 
