@@ -99,7 +99,7 @@ def real_table(result: dict[str, Any]) -> str:
         rows.append(
             [*cells, f"{run['mean probability']:.3f}", "" if error is None else f"{error:.3f}"]
         )
-    head = ["set", "rows", "rounds", "answer", "seed", "accuracy", "aim", "published"]
+    head = ["set", "rows", "rounds", "answer", "seed", "accuracy", "target", "published"]
     return markdown([*head, "mean probability", "calibration error"], rows)
 
 
@@ -145,7 +145,7 @@ def set_table(result: dict[str, Any]) -> str:
             ]
         )
     rows.sort(key=lambda row: result["sets"][row[0]]["search of fit"]["coverage"])
-    head = ["set", "foretold", "no truth", "size", "guaranteed", "size", "by class", "worst class"]
+    head = ["set", "predicted", "no truth", "size", "guaranteed", "size", "by class", "worst class"]
     head += ["apart, no truth", "apart, some truth", "size"]
     return markdown(head, rows, _with_seeds(result, "seeds"))
 

@@ -295,4 +295,4 @@ def bag_accuracy_table(result: dict[str, Any]) -> str:
         cells = [row["set"], f"{row['aim']:.2f}", f"{mark}{row['accuracy']:.3f}{mark}"]
         cells += [f"{row['AUROC']:.3f}", str(len(row["seeds"]))]
         lines.append(cells)
-    return markdown(["", "aim", "accuracy", "AUROC", "seeds"], lines)
+    return markdown(["", "target", "accuracy", "AUROC", "seeds"], lines)

@@ -129,7 +129,7 @@ def test_items_told_by_features_come_with_a_night(shop: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--from", "model", "-p", "dim=3"), "--from goes on as the model was fitted"),
+        (("--from", "model", "-p", "dim=3"), "--from keeps the settings of the model"),
         (("--decay", "0.5"), "go with --from, a fitted model"),
         (("--from", "model", "--forget-items", "none.txt"), "none.txt cannot be read as lines"),
         (("--from", "counted"), "--from goes with max-matching on clicks"),

@@ -449,7 +449,7 @@ def test_a_folder_with_labels_of_its_own_is_read_by_these_and_not_by_those_of_th
     assert "took new/labels.csv" in command("evaluate", "model", "new").err
     own.write_text(own.read_text() + lines[0] + "\n")
     said = command("select", "model", "new", "-o", "out.csv").err
-    assert "labels are left aside: new/labels.csv, line 12: bag 'new_slide_00' has a row" in said
+    assert "labels are ignored: new/labels.csv, line 12: bag 'new_slide_00' has a row" in said
 
 
 def test_a_plain_pickle_is_refused_in_one_sentence(command, tmp_path):

@@ -67,7 +67,7 @@ def test_every_command_knows_bags_without_a_label(command, tmp_path, name, empty
     found = {row["bag"]: row["labels"] for row in read_csv(tmp_path / "bags.csv")}
     n_without = list(found.values()).count("")
     assert abs(n_without - 15) < 3
-    assert f"; {n_without} of no label, whose cell is empty" in said.out
+    assert f"; {n_without} without a label (empty cell)" in said.out
     command("predict", "model", "neu.csv", "-o", "objects.csv")
     assert {row["label"] for row in read_csv(tmp_path / "objects.csv")} == {*NAMES, "background"}
     said = command("select", "model", name, "-o", "carriers.csv")

@@ -40,20 +40,20 @@ def test_evaluate_warns_exactly_where_it_scores_what_a_model_was_calibrated_by(
 ):
     assert "are calibrated" in command("calibrate", "model", "wrong.csv", "-o", "honest").out
     said = command("evaluate", "honest", "wrong.csv").err
-    assert "honest was calibrated by 120 of the 120 rows scored" in said
+    assert "honest was calibrated on 120 of the 120 rows scored" in said
     assert "calibrated" not in command("evaluate", "honest", "clean.csv").err
     assert "calibrated" not in command("evaluate", "model", "wrong.csv").err
     half = (tmp_path / "wrong.csv").read_text().splitlines()[:61]
     (tmp_path / "half.csv").write_text("\n".join(half))
-    assert "by 60 of the 60 rows" in command("evaluate", "honest", "half.csv").err
+    assert "on 60 of the 60 rows" in command("evaluate", "honest", "half.csv").err
 
 
 def test_a_second_calibration_forgets_nothing_of_the_first(command, overconfident, tmp_path):
     command("calibrate", "model", "wrong.csv", "-o", "honest")
     row_table(tmp_path / "again.csv", 120, seed=2, wrong=0.25)
     said = command("calibrate", "honest", "again.csv", "-o", "twice").out
-    assert "by 120 of" in command("evaluate", "twice", "wrong.csv").err
-    is_used = "by 120 of" in command("evaluate", "twice", "again.csv").err
+    assert "on 120 of" in command("evaluate", "twice", "wrong.csv").err
+    is_used = "on 120 of" in command("evaluate", "twice", "again.csv").err
     assert is_used == ("are calibrated" in said)
 
 
@@ -61,4 +61,4 @@ def test_a_model_calibrated_from_python_does_not_say_by_what(command, overconfid
     command("calibrate", "model", "wrong.csv", "-o", "honest")
     load_model(tmp_path / "honest").save(tmp_path / "from_python")
     said = command("evaluate", "from_python", "clean.csv", "--on", "all").err
-    assert "does not say by which rows" in said
+    assert "was calibrated on unrecorded rows" in said

@@ -173,10 +173,13 @@ def test_bags_are_scored_by_bag_and_instance_beside_the_majority(command, tmp_pa
     scored = judge(command, path, "mil")
     n_bags = {name: found["bags"] for name, found in scored["per_class"].items()}
     assert scored["majority"]["bag accuracy"] == pytest.approx(n_bags[most] / scored["groups"])
-    assert "nobody knows before" not in printed
+    assert "does not record" not in printed
     del manifest["training_data"]["shares"]
     (tmp_path / "model/manifest.json").write_text(json.dumps(manifest))
-    assert "majority: of the labels scored here" in command("evaluate", "model", *file).out
+    assert (
+        "majority: the most frequent label of the data scored here"
+        in command("evaluate", "model", *file).out
+    )
 
 
 def test_candidates_are_scored_with_their_calibration(command, tmp_path):

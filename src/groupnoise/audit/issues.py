@@ -52,7 +52,7 @@ _TOLD = {
     "mil": {
         "wrong_target": (
             "Labels that look wrong",
-            "The bag speaks against the label as much as most bags without it do; of a bag without "
+            "The bag contradicts the label as much as most bags without it do; in a bag without "
             "a label, that one is missing.",
         ),
         "no_credible_object": (
@@ -63,7 +63,7 @@ _TOLD = {
     "pll": {
         "wrong_target": (
             "Rows whose true label seems to be missing",
-            "A label outside the candidates is likelier than not.",
+            "A label outside the candidates is more likely than not.",
         ),
         "no_credible_object": (
             "Rows without a credible candidate",
@@ -91,7 +91,7 @@ _TOLD = {
         ),
         "stray_click": (
             "Stray clicks",
-            "The clicks around this one do not make it likelier than its popularity.",
+            "The clicks around this one do not make it more likely than its popularity.",
         ),
         "never_chosen": (
             "Items never chosen",

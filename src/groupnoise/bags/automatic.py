@@ -308,7 +308,7 @@ def guess_negative(
     if not is_clear or over_none.mean() < -standard_error(over_none):
         return None, ()
     return best, (
-        f"Held-out bags are likeliest if {classes[best]!s} is the negative label: every instance "
+        f"Held-out bags are most likely if {classes[best]!s} is the negative label: every instance "
         "of such a bag is negative (negative_label=None says otherwise).",
     )
 
@@ -342,7 +342,7 @@ def warnings_of(gain: FloatArray) -> list[str]:
             "the same bags; evaluate on further bags before you rely on the answers."
         ]
     return [
-        "held-out bags are predicted no better than by the frequencies of their labels; look at "
-        "whether the features tell the labels apart, whether labels are right, and whether "
+        "held-out bags are predicted no better than by the frequencies of their labels; check "
+        "whether the features distinguish the labels, whether labels are right, and whether "
         "negative_label names the right class."
     ]

@@ -35,8 +35,8 @@ from groupnoise.io.label_spellings import as_spelt
 from groupnoise.io.setting import Evaluation
 
 OF_SETS = (
-    "bags have several labels: accuracy is of the likeliest label, which must be one of them; "
-    "exact match, Hamming loss, precision, recall, F1 and balanced accuracy are of all labels found"
+    "bags have several labels: accuracy counts the most likely label, right if it is one of "
+    "them; exact match, Hamming loss, precision, recall, F1 and balanced accuracy count all labels"
 )
 NO_LABEL_ROW = "(no label)"
 """What bags without any label are called among the classes."""
@@ -183,7 +183,7 @@ def _covered(answers: IntArray, candidates: BoolArray, n_instances: int) -> Eval
         {"groups": len(answers), "instances": n_instances},
         {"bag covering rate": float(candidates.mean(axis=0).max())},
         {},
-        ("labels of bags are candidates here: the rate says how often the answer is one of them",),
+        ("labels of bags are candidates here: the rate is how often the answer is one of them",),
     )
 
 
@@ -282,7 +282,7 @@ def about_truth(
     also = (
         f"; {n_called} of them are called background, and accuracy with background counts all"
         if tells_background
-        else "; the model took no background and gives each a label of bags, which accuracy with "
+        else "; the model has no background and gives each a label of bags, which accuracy with "
         "background counts as wrong"
     )
     return [

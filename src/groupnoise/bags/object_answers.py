@@ -146,28 +146,28 @@ def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[
         int(each[:, named].any(axis=1).sum())
         for each in (shown[:, :-1] & ~present, present & ~shown[:, :-1])
     )
-    label, notes = "by a label", []
-    why = "instances are given their likeliest label, bags those that are likelier than not"
+    label, notes = "a label", []
+    why = "instances get their most likely label, bags all labels that are more likely than not"
     if ensemble.is_binary:
         label = str(fitted.classes_[named[0]])
-        why = "a bag is called so from 0.5 on"
-        to_find = "such ones are rare, and `fit` chose it for balanced accuracy, to find most of "
-        to_find += "them at the price of more false alarms"
+        why = "for bags the threshold is 0.5"
+        to_find = "these are rare, and `fit` chose it for balanced accuracy, to find most of them "
+        to_find += "at the price of more false alarms"
         if ensemble.threshold >= 0.5:
             to_find = "`fit` chose it for balanced accuracy"
         notes.append(
-            f"an instance is called {label} from a probability of {ensemble.threshold:.2g} on: "
-            f"{to_find}; the probabilities let you choose another"
+            f"an instance is called {label} from a probability of {ensemble.threshold:.2g}: "
+            f"{to_find}; use the probabilities to choose another threshold"
         )
     if beyond:
         notes.append(
             f"in {beyond} of {counted(n_bags, 'bags')} an instance is called {label} and its bag "
-            f"is not: {why}; no instance is likelier so than its bag"
+            f"is not: {why}; no instance has a higher probability of it than its bag"
         )
     if unshown:
         notes.append(
-            f"{unshown} of {n_bags} bags are called {label} and no instance of theirs is: it is "
-            "likely that one of them is so, but of none by itself"
+            f"{unshown} of {n_bags} bags are called {label} but none of their instances is: one "
+            "probably carries it, but no single one is likely enough"
         )
     return tuple(notes)
 

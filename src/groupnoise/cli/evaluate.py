@@ -307,8 +307,7 @@ def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any
     flattered = "calibration error and log loss flatter it."
     if record is None:
         say_aside(
-            f"warning: {model} was calibrated and does not say by which {units}; if by these, "
-            f"{flattered}"
+            f"warning: {model} was calibrated on unrecorded {units}; if on these, {flattered}"
         )
         return
     setting, dataset = found.setting, found.dataset
@@ -316,7 +315,7 @@ def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any
     n_seen = record.n_among(setting, scored)
     if n_seen:
         say_aside(
-            f"warning: {model} was calibrated by {n_seen} of the "
+            f"warning: {model} was calibrated on {n_seen} of the "
             f"{counted(result.counts['groups'], units)} scored, so {flattered}"
         )
 
@@ -356,13 +355,13 @@ def _of_few(result: Evaluation, units: str, part: str) -> tuple[str, ...]:
             return ()
         shown = ", ".join([*few[:MAX_FEW], "..."] if len(few) > MAX_FEW else few)
         return (
-            f"few {units} are of {shown}: figures of such classes, and means over classes, say "
-            "little",
+            f"few {units} have {shown}: figures of these classes, and means over classes, are "
+            "unreliable",
         )
     remedy = "hold out more (`fit --validation 0.3`) or give other data"
     return (
-        f"of {counted(n_groups, units)}: says little, as figures of fewer than {MIN_GROUPS} do; "
-        f"{remedy if part == 'held-out' else 'give more data'}",
+        f"of {counted(n_groups, units)}: says little, as do all figures of fewer than "
+        f"{MIN_GROUPS}; {remedy if part == 'held-out' else 'give more data'}",
     )
 
 

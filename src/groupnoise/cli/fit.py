@@ -127,7 +127,7 @@ def fit(
     is_otherwise = param or paper or protocol or budget or checkpoint or out_of_core or is_shared
     check_conflicts(
         {
-            "--from goes on as the model was fitted, in one process; leave out --param, --paper, "
+            "--from keeps the settings of the model, in one process; leave out --param, --paper, "
             "--protocol, --budget, --checkpoint, --out-of-core and --workers.": (
                 not is_new and is_otherwise
             ),

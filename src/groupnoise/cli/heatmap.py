@@ -126,7 +126,7 @@ def with_labels_if_any(
         says_labels = not holds_bag_files(data, labels_needed=False)
         says_labels |= Path(data).is_dir() and labels_in(Path(data)) is not None
         if says_labels and not isinstance(error, MissingColumnError):
-            say_aside(f"labels are left aside: {error}")
+            say_aside(f"labels are ignored: {error}")
     if found.setting.name != "mil":
         raise ParameterError(f"{what} bags; {data} is {found.setting.name} data.")
     return fitted, found

@@ -180,7 +180,7 @@ def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> N
     decisions = Decisions.from_record(record)
     n_taken, n_tried = len(decisions.taken), len({each.option for each in decisions.trials})
     tried = f"tried {counted(n_tried, 'settings')}"
-    first = "the first fit, and updates decide nothing anew; it" if n_updates else "fit, which"
+    first = "the first fit (updates keep its settings), which" if n_updates else "fit, which"
     typer.echo(f"\ndecided by {first} {tried}")
     rows = decisions.table() if n_tried else []
     n_shown = len(rows) if show_all else min(n_taken, MAX_MEMBERS)

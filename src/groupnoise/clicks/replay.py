@@ -248,7 +248,7 @@ def _with_later_clicks(table: Table, columns: Mapping[str, str], report: Report)
     rows = np.flatnonzero(frame.select(is_first).to_series().to_numpy())
     n_lost = frame.filter(pl.col(chance).is_not_null().any().over(keys).not_()).height
     if n_lost:
-        report(f"left out {counted(n_lost, 'clicks')} on items that no impression tells of")
+        report(f"left out {counted(n_lost, 'clicks')} on items without an impression")
     return replace(table, frame=frame).take(rows)
 
 

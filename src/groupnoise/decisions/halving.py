@@ -161,12 +161,12 @@ class _Saved:
                 Trial(**record)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
-                f"{self.path} holds no saved trials ({error}); remove it to begin anew."
+                f"{self.path} holds no saved trials ({error}); remove it to start over."
             ) from None
         if known != fingerprint:
             raise CheckpointError(
                 f"{self.path} belongs to other data or settings; give another folder, or remove "
-                "it to begin anew."
+                "it to start over."
             )
 
     def find(self, key: str) -> Trial | None:

@@ -234,7 +234,7 @@ class _Parts:
         if plan_file.exists() and json.loads(plan_file.read_text()) != plan:
             raise DataError(
                 f"{self.folder} was begun with another artifact, input or options; delete it to "
-                "start anew."
+                "start over."
             )
         with new_folder(self.folder):
             write_json(plan_file, plan)

@@ -138,7 +138,7 @@ class ComparisonOfMethods:
             return f"{name} is ahead of the others beyond chance."
         level = [each for each in self.ranked if each is not self.leader and self.is_level(each)]
         if all(math.isnan(self.behind(each).low) for each in level):
-            return f"{name} has the highest mean, but one split tells nothing of chance."
+            return f"{name} has the highest mean, but one split cannot show whether that is chance."
         if all(self.is_too_few(each) for each in level):
             return f"{name} has the highest mean, but there are too few groups to tell."
         names = [each.name for each in level]

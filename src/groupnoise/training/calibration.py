@@ -318,7 +318,7 @@ def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> s
     if foretold < MAX_FORETOLD:
         return None
     return (
-        f"the features foretell {foretold:.1f} candidate labels of a row, not the true one alone, "
+        f"the features predict {foretold:.1f} candidate labels of a row, not only the true one, "
         "so how often predict_set holds the truth cannot be told from candidates; sets are drawn "
         f"wide. Give calibrate_sets the true labels of {MIN_KNOWN} rows or more, or call "
         "predict_set with guaranteed=True."

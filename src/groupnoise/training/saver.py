@@ -271,7 +271,7 @@ class TrainingSaves:
             content, arrays = read_model(self.folder, kind=KIND)
             progress.unpack(content, arrays)
         except (ModelFileError, KeyError, RuntimeError, ValueError) as error:
-            self.checkpoints.report(f"{self.folder} cannot be read and is trained anew: {error}")
+            self.checkpoints.report(f"{self.folder} cannot be read and is trained again: {error}")
             return False
         return True
 

@@ -88,7 +88,7 @@ def test_a_model_without_background_is_told_what_that_loses(data):
     assert judged.metrics["instance accuracy with background"] == pytest.approx(with_all)
     assert judged.metrics["instance background recall"] == 0.0
     assert "instance background AUROC" not in judged.metrics
-    assert "the model took no background" in " ".join(judged.notes)
+    assert "the model has no background" in " ".join(judged.notes)
 
 
 def test_labels_a_bag_seems_to_lack_are_less_likely_in_its_instances(model, data):
@@ -143,7 +143,7 @@ def test_rare_positive_instances_are_told_by_probabilities_that_agree_with_their
     np.testing.assert_array_equal(model.predict(held_out) == 1, proba[:, 1] > threshold)
     called = model.predict(held_out).astype(bool)
     first, *_ = where_labels_differ(model, Groups.from_array(held_out), called.astype(int))
-    assert first.startswith(f"an instance is called 1 from a probability of {threshold:.2g} on")
+    assert first.startswith(f"an instance is called 1 from a probability of {threshold:.2g}:")
     assert "balanced accuracy" in first
     assert called[positive].mean() > 0.7
     assert (~called)[~positive].mean() > 0.85

@@ -270,7 +270,7 @@ def test_sets_are_wide_and_a_warning_tells_where_candidates_depend_on_what_is_se
     generator = np.random.default_rng(0)
     proba, candidates, truth = ages(3000, generator)
     rows = np.arange(3000)
-    assert "foretell" in why_not_to_trust_sets(proba, candidates)
+    assert "the features predict" in why_not_to_trust_sets(proba, candidates)
     plain = SetCalibration(proba, belief_in_candidates(proba, candidates))
     assert plain.sets(proba, 0.1)[rows, truth].mean() < 0.8
     calibration = calibrated_by(proba, candidates)
@@ -327,9 +327,9 @@ def test_a_fit_warns_where_its_sets_are_not_to_be_trusted():
     _, candidates, truth = ages(400, generator)
     seen = candidates @ np.eye(40) + 0.3 * generator.normal(size=(400, 40))
     model = MaxMatchingPartialLabelClassifier(encoder="kernel", scaling="standard", random_state=0)
-    with pytest.warns(UserWarning, match="the features foretell"):
+    with pytest.warns(UserWarning, match="the features predict"):
         model.fit(seen[:300], candidates[:300])
     assert any("calibrate_sets" in sentence for sentence in model.decisions_.warnings)
-    with pytest.warns(UserWarning, match="the features foretell"):
+    with pytest.warns(UserWarning, match="the features predict"):
         model.calibrate_sets(seen[300:], candidates[300:])
     model.calibrate_sets(seen[300:], candidates[300:], truth=truth[300:])  # says nothing

@@ -34,5 +34,5 @@ def test_classes_of_few_groups_are_named():
         per_class={"NOK": {"bags": 2}, "OK": {"bags": 40}, "(no label)": {}},
     )
     (sentence,) = _of_few(judged, "bags", "held-out")
-    assert sentence.startswith("few bags are of NOK (2): ")
+    assert sentence.startswith("few bags have NOK (2): ")
     assert _of_few(replace(judged, per_class={"OK": {"bags": 42}}), "bags", "held-out") == ()

@@ -82,7 +82,7 @@ def test_a_damaged_save_is_told_of_and_trained_anew(whole, tmp_path):
     resumed = Checkpoints(tmp_path, resume=True, report=told.append)
     model = MaxMatchingRecommender(**PARAMETERS).fit(histories(), checkpoint=resumed)
     assert told
-    assert "trained anew" in told[0]
+    assert "trained again" in told[0]
     assert same(answers(model), answers(whole))
 
 

@@ -137,7 +137,10 @@ def test_methods_that_differ_by_nothing_stand_at_one_place_on_the_page():
 def test_one_split_names_no_winner():
     once = compared(a=[0.9], b=[0.1])
     assert once.winner is None
-    assert once.verdict() == "a has the highest mean, but one split tells nothing of chance."
+    assert (
+        once.verdict()
+        == "a has the highest mean, but one split cannot show whether that is chance."
+    )
 
 
 def test_many_that_are_level_are_not_all_named():

@@ -64,7 +64,7 @@ class FeedbackAnswer(BaseModel):
 
     rows: int
     unknown: Annotated[
-        list[ItemId], Field(description="Items told of that no model served now knows.")
+        list[ItemId], Field(description="Reported items that no served model knows.")
     ]
 
 
@@ -82,7 +82,7 @@ def parse_feedback(body: bytes, content_type: str, limits: Limits) -> FeedbackRe
 def _what_is_wrong(feedback: FeedbackRequest) -> str | None:
     shown = set(map(str, feedback.shown))
     if not feedback.shown and not feedback.clicked:
-        return "shown: feedback tells of items that were shown, of clicks, or of both."
+        return "shown: feedback needs items that were shown, clicks, or both."
     if len(shown) < len(feedback.shown):
         return "shown: an item is shown once."
     if shown and not shown.issuperset(map(str, feedback.clicked)):

@@ -34,8 +34,8 @@ _COUNTERS = {
         "Histories answered by popularity because no item was known.",
         ("version",),
     ),
-    "groupnoise_impressions": ("Items that were shown, as clients tell.", ("version",)),
-    "groupnoise_clicks": ("Clicks on them, as clients tell.", ("version",)),
+    "groupnoise_impressions": ("Items shown, as reported by clients.", ("version",)),
+    "groupnoise_clicks": ("Clicks on shown items, as reported by clients.", ("version",)),
     "groupnoise_reloads": (
         "Model reloads, by outcome and the version that answers after them.",
         ("outcome", "version"),
