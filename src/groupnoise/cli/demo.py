@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -181,9 +182,9 @@ def _figure(row: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for on the command line."""
+    """What was asked for on the command line; `seeds` as :func:`parse_seeds` reads them."""
 
-    seeds: Sequence[int]
+    seeds: str | None
     protocols: list[str] | None
     methods: list[str] | None
     datasets: list[str] | None
@@ -192,6 +193,15 @@ class Request:
     output: Path
     data_dir: Path | None
     resume: bool
+
+    @property
+    def n_jobs(self) -> int:
+        """How many processes are to run."""
+        return self.jobs or os.cpu_count() or 1
+
+    def seeds_or(self, usual: str) -> list[int]:
+        """Return the seeds that were asked for, or the usual ones; a quick run takes one."""
+        return parse_seeds(self.seeds or (QUICK_SEEDS if self.quick else usual))
 
     def chosen(self, measure: str, sets: Sequence[Any]) -> list[Any]:
         """Return the sets that were asked for by name, all by default."""
@@ -221,7 +231,7 @@ class Report:
     summary: dict[str, Any]
 
 
-def _measure_recall(request: Request) -> Report:
+def _measure_recall(request: Request, seeds: Sequence[int]) -> Report:
     """Run methods on logs under protocols."""
     from groupnoise.clicks.splits import ClickProtocol
     from groupnoise.reproduce.recall import (
@@ -251,7 +261,7 @@ def _measure_recall(request: Request) -> Report:
 
     results, missing = run_recall(
         chosen,
-        request.seeds,
+        seeds,
         protocols=[ClickProtocol.parse(word).word for word in protocols],
         methods=request.methods or (QUICK_METHODS if request.quick else ()),
         on_result=tell,
@@ -261,7 +271,7 @@ def _measure_recall(request: Request) -> Report:
     return Report(recall_markdown(results, sets), results, missing, {"rows": rows})
 
 
-def _measure_unseen(request: Request) -> Report:
+def _measure_unseen(request: Request, seeds: Sequence[int]) -> Report:
     """Run every method at its defaults on sets nobody tuned for, and say who is behind."""
     from groupnoise.reproduce.compare import MAIN_METRICS
     from groupnoise.reproduce.unseen import (
@@ -285,7 +295,7 @@ def _measure_unseen(request: Request) -> Report:
 
     results, missing = run_unseen(
         request.chosen("unseen", sets),
-        request.seeds,
+        seeds,
         methods=request.methods or (),
         on_result=tell,
         **request.running("unseen"),
@@ -295,27 +305,27 @@ def _measure_unseen(request: Request) -> Report:
     return Report(unseen_markdown(summaries), results, missing, kept)
 
 
-MEASURES: dict[str, tuple[Callable[[Request], Report], str]] = {
+MEASURES: dict[str, tuple[Callable[[Request, Sequence[int]], Report], str]] = {
     "recall": (_measure_recall, "0:5"),
     "unseen": (_measure_unseen, "0:3"),
 }
 """Each measure and the seeds it takes by default."""
 
 
-def run_measure(measure: str, request: Request) -> list[dict[str, Any]]:
+def run_measure(measure: str, request: Request, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Run a measure, write and show its report, and return the rows."""
     from groupnoise.io.files import write_json, write_text
     from groupnoise.reproduce.provenance import spell_command
 
     started = time.perf_counter()
-    report = MEASURES[measure][0](request)
+    report = MEASURES[measure][0](request, seeds)
     for name, reason in report.missing.items():
         say_aside(f"left out {name}: {reason}")
     folder = request.output / measure
     write_text(folder / "report.md", report.text)
     summary = {
         "command": spell_command(sys.argv[1:]),
-        "seeds": list(request.seeds),
+        "seeds": list(seeds),
         "seconds": round(time.perf_counter() - started, 1),
         "missing": report.missing,
         **report.summary,

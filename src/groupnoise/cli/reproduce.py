@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,7 @@ import typer
 from groupnoise.cli.demo import (
     DEFAULT_SEEDS,
     MEASURES,
-    QUICK_SEEDS,
     Request,
-    parse_seeds,
     run_and_report,
     run_measure,
 )
@@ -117,8 +115,6 @@ def reproduce(
 ) -> None:
     """Reproduce an experiment of the paper, with all baselines and the published figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
-    from groupnoise.reproduce.files import read_recipe, read_result_file
-    from groupnoise.reproduce.running import TimeTable
 
     if trials is not None and (seeds is not None or trials < 1):
         raise ParameterError("--trials takes a whole number of at least 1, and no --seeds beside.")
@@ -135,78 +131,91 @@ def reproduce(
         check_writable_file(json_path)
     if trials is not None:
         seeds = f"0:{trials}"
+    request = Request(
+        seeds,
+        protocols=_words(protocol),
+        methods=_words(methods),
+        datasets=_words(datasets),
+        quick=quick,
+        jobs=jobs,
+        output=output,
+        data_dir=data_dir,
+        resume=resume,
+    )
     if name in MEASURES:
-        request = Request(
-            parse_seeds(seeds or ("0:1" if quick else MEASURES[name][1])),
-            protocols=_words(protocol),
-            methods=_words(methods),
-            datasets=_words(datasets),
-            quick=quick,
-            jobs=jobs,
-            output=output,
-            data_dir=data_dir,
-            resume=resume,
-        )
+        chosen = request.seeds_or(MEASURES[name][1])
         if check is not None:
             _check_measure(name, request, check, kept)
             return
-        found_rows = run_measure(name, request)
-        if json_path is not None:
-            write_json(json_path, found_rows)
-        return
-    folder = recipes or Path(str(resources.files("groupnoise.reproduce") / "recipes"))
-    found = [read_recipe(path) for path in _recipe_paths(name, folder)]
-    if protocol is not None:
-        found = _under_protocol(found, protocol, skip=name == ALL)
-    requested = {"methods": _words(methods), "datasets": _words(datasets)}
-    results: list[TrialResult] = []
-    if kept is not None:
-        recipe, results = read_result_file(kept, found[0].name)
-        found = [recipe]
-        seeds = seeds or ",".join(sorted({str(each.seed) for each in results}))
-    plans = []
-    for recipe in _having(found, requested) if name == ALL else found:
-        chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
-        plans.append(_plan(recipe, chosen, requested, quick, data_dir, strict=name != ALL))
-    n_jobs = jobs or os.cpu_count() or 1
-    if check is not None:
-        _check(plans, check, output, results, n_jobs)
-        return
-    times = TimeTable.read(folder / "times.json")
-    _show_estimates(plans, times, n_jobs, output if resume else None)
-    rows: list[dict[str, Any]] = []
-    for plan in plans:
-        rows += _run(plan, times, n_jobs, output / plan.recipe.name, resume=resume)
-    if name == DEMO or (name == ALL and not any(requested.values())):
-        chosen = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
-        rows += run_and_report(chosen, quick=quick, output=output / DEMO, jobs=jobs)
+        rows = run_measure(name, request, chosen)
+    else:
+        folder = recipes or Path(str(resources.files("groupnoise.reproduce") / "recipes"))
+        plans, results = _plans(name, request, folder, protocol, kept)
+        if check is not None:
+            _check(plans, check, output, results, request.n_jobs)
+            return
+        rows = _run_all(plans, request, folder)
+        if name == DEMO or (name == ALL and not (request.methods or request.datasets)):
+            chosen = request.seeds_or(DEFAULT_SEEDS)
+            rows += run_and_report(chosen, quick=quick, output=output / DEMO, jobs=jobs)
     if json_path is not None:
         write_json(json_path, rows)
 
 
-def _plan(
-    recipe: Recipe,
-    seeds: Sequence[int],
-    requested: dict[str, list[str] | None],
-    quick: bool,
-    data_dir: Path | None,
-    *,
-    strict: bool,
-) -> Plan:
+def _plans(
+    name: str, request: Request, folder: Path, protocol: str | None, kept: Path | None
+) -> tuple[list[Plan], list[TrialResult]]:
+    """Return what recipes will do, and the trials of a result file whose recipe is taken."""
+    from groupnoise.reproduce.files import read_recipe, read_result_file
+
+    found = [read_recipe(path) for path in _recipe_paths(name, folder)]
+    if protocol is not None:
+        found = _under_protocol(found, protocol, skip=name == ALL)
+    results: list[TrialResult] = []
+    if kept is not None:
+        recipe, results = read_result_file(kept, found[0].name)
+        found = [recipe]
+        seeds = ",".join(sorted({str(each.seed) for each in results}))
+        request = replace(request, seeds=request.seeds or seeds)
+    if name == ALL:
+        found = _having(found, request)
+    return [_plan(recipe, request, strict=name != ALL) for recipe in found], results
+
+
+def _run_all(plans: Sequence[Plan], request: Request, folder: Path) -> list[dict[str, Any]]:
+    """Say how long plans will take, run them, and return the rows of their tables."""
+    from groupnoise.reproduce.running import TimeTable
+
+    times = TimeTable.read(folder / "times.json")
+    _show_estimates(plans, times, request.n_jobs, request.output if request.resume else None)
+    rows = []
+    for plan in plans:
+        place = request.output / plan.recipe.name
+        rows += _run(plan, times, request.n_jobs, place, resume=request.resume)
+    return rows
+
+
+def _plan(recipe: Recipe, request: Request, *, strict: bool) -> Plan:
     """Return what will be done; what another recipe knows is let pass unless `strict`."""
     from groupnoise.reproduce.running import plan_reproduction
 
-    methods, datasets = requested["methods"], requested["datasets"]
+    methods, datasets = request.methods, request.datasets
     if not strict:
         methods = methods and [word for word in methods if word in recipe.row_names]
         datasets = datasets and [word for word in datasets if word in recipe.all_datasets]
     return plan_reproduction(
-        recipe, seeds, methods=methods, datasets=datasets, quick=quick, data_dir=data_dir
+        recipe,
+        request.seeds_or(f"0:{recipe.protocol['trials']}"),
+        methods=methods,
+        datasets=datasets,
+        quick=request.quick,
+        data_dir=request.data_dir,
     )
 
 
-def _having(recipes: list[Recipe], requested: dict[str, list[str] | None]) -> list[Recipe]:
+def _having(recipes: list[Recipe], request: Request) -> list[Recipe]:
     """Return the recipes that have some of the methods and data sets; all must be known."""
+    requested = {"methods": request.methods, "datasets": request.datasets}
     known = {
         "methods": {recipe.name: recipe.row_names for recipe in recipes},
         "datasets": {recipe.name: recipe.all_datasets for recipe in recipes},
