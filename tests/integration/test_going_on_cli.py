@@ -100,9 +100,11 @@ def test_a_model_may_be_replaced_and_items_forgotten(shop: Path, tmp_path: Path)
     model = tmp_path / "model"
     run("fit", shop / "today.csv", "--from", shop / "model", "-o", model)
     gone = tmp_path / "gone.txt"
-    gone.write_text("i3\ni5\n")
+    gone.write_text("i3\ni5\nI7\n")
     words = ("--decay", 0.9, "--forget-items", gone, "-o", model)
-    run("fit", shop / "today.csv", "--from", model, *words)
+    with pytest.warns(UserWarning, match="1 of the 3 items to be forgotten are not known.*'I7'"):
+        said = run("fit", shop / "today.csv", "--from", model, *words)
+    assert "2 forgotten" in " ".join(said.split())
     left = load_model(model).items_.tolist()
     assert "i3" not in left
     assert "new" in left

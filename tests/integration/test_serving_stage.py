@@ -102,6 +102,28 @@ def test_a_file_of_a_list_that_becomes_unreadable_is_told_of_and_the_list_stays(
         assert "never" not in str(client.get("/v1/lists").json())
 
 
+def test_what_is_wrong_with_a_file_of_a_list_names_no_folder_and_can_be_put_right(service, folder):
+    lists = folder / "lists"
+    (lists / "spoilt.txt").write_bytes(b"\xff\xfe")
+    (lists / "heap.txt" / "inside").mkdir(parents=True)
+    with service.client() as client:
+        asked = {"histories": [["tea"]], "deny_lists": ["spoilt"]}
+        refused = client.post("/v1/recall", json=asked)
+        written = client.put("/v1/lists/heap", json=["tea"])
+        kept = client.delete("/v1/lists/heap")
+        assert [each.status_code for each in (refused, written, kept)] == [422, 503, 422]
+        assert written.json()["error"]["code"] == "list_not_written"
+        for said in (refused.text, written.text, kept.text, client.get("/v1/lists").text):
+            assert "spoilt.txt" in said or "heap.txt" in said
+            assert str(folder) not in said
+        assert client.delete("/v1/lists/spoilt").status_code == 200
+        assert client.put("/v1/lists/spoilt", json=["cup"]).status_code == 200
+        assert "cup" not in items(service, ["tea"], deny_lists=["spoilt"])
+        (lists / "heap.txt" / "inside").rmdir()
+        (lists / "heap.txt").rmdir()
+        client.delete("/v1/lists/spoilt")
+
+
 @pytest.mark.parametrize(
     ("options", "status", "code", "sentence"),
     [

@@ -79,11 +79,14 @@ def go_on(
     if items is not None:
         known_items = np.union1d(fitted.items_.astype(str), dataset.item_ids.astype(str))
         described = read_item_table(items, known_items, found.options.get("item"))
-    n_before, forget = fitted.n_items_, () if forget_items is None else read_ids(forget_items)
+    items_before, n_before = fitted.items_.tolist(), fitted.n_items_
+    forget = () if forget_items is None else read_ids(forget_items)
     fitted.partial_fit(dataset, known=n_known, item_features=described, decay=decay, forget=forget)
     n_new = counted(int(dataset.histories.n_objects - n_known.sum()), "new clicks")
     n_items, is_same = counted(n_before, "items"), n_before == fitted.n_items_
     items_now = f"its {n_items} stay" if is_same else f"{n_items} became {fitted.n_items_}"
+    if n_gone := len({*map(str, forget)} & {*map(str, items_before)}):
+        items_now += f", {n_gone} forgotten"
     record = _record(found, dataset, fingerprint, held_out, before, (n_new, items_now))
     fitted.save(output)
     write_training_record(output, record)

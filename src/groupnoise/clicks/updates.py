@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from groupnoise.core.checks import check_fraction
 from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
 from groupnoise.core.pair_matching import PairMatching
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.state import without_rows
@@ -84,7 +86,8 @@ class UpdatableRecommender(WindowTraining):
         decay : float, default=1.0
             Multiplies the earlier counts in `popularity_`.
         forget : sequence of item ids, default=()
-            Items to drop, with their vectors and counts; clicks on them are left out.
+            Items to drop, with their vectors and counts; clicks on them, and what `item_features`
+            says of them, are left out. Ids that are not known are warned of.
 
         Returns
         -------
@@ -103,7 +106,10 @@ class UpdatableRecommender(WindowTraining):
             is_text = self.catalogue_.ids.dtype.kind == "U"
             ids = log.item_ids.astype(np.str_) if is_text else log.item_ids
             histories = [ids[history] for history in log.histories]
-        rows, n_known = _without_forgotten(list(histories), known, forget)  # type: ignore[arg-type]
+        given: list[Any] = list(histories)  # type: ignore[arg-type]
+        rows, n_known = _without_forgotten(given, known, forget)
+        if forget:
+            _warn_of_strangers(forget, [self.items_, *given])
         catalogue = _with_new_items(self.catalogue_, rows)
         indexed = catalogue.index(rows)
         training = Groups(indexed.items, indexed.offsets)
@@ -124,7 +130,10 @@ class UpdatableRecommender(WindowTraining):
             self._update_windows(training, n_known)
         if forget:
             self._drop(forget)
-        self._place_by_features(self._read_features(item_features), training)
+        described = self._read_features(item_features)
+        if forget and described is not None:
+            described = _described_without(described, forget)
+        self._place_by_features(described, training)
         return self
 
     def _update_histories(self, training: Groups, vectors: ItemVectors, is_whole: bool) -> None:
@@ -312,6 +321,27 @@ def _without_forgotten(
             "every click is on an item to be forgotten; there is nothing to go on with."
         )
     return [rows[number] for number in kept], np.array(counts, dtype=np.int64)[kept]
+
+
+def _warn_of_strangers(forget: Sequence[Any], known: Sequence[Any]) -> None:
+    """Warn of ids to be forgotten that are nowhere, and may be written otherwise."""
+    gone = {str(each) for each in forget}
+    strangers = sorted(gone.difference(*([str(item) for item in ids] for ids in known)))
+    if strangers:
+        warnings.warn(
+            f"{len(strangers)} of the {counted(len(gone), 'items')} to be forgotten are not known, "
+            f"such as {strangers[0]!r}; ids are compared letter by letter.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _described_without(rows: ItemRows, forget: Sequence[Any]) -> ItemRows:
+    """Return a table of items without those to be forgotten, which it would bring back."""
+    gone = {str(each) for each in forget}
+    stays = np.array([each not in gone for each in rows.ids])
+    ids = [each for each, own in zip(rows.ids, stays.tolist(), strict=True) if own]
+    return rows._replace(ids=ids, columns=rows.columns.filter(stays))
 
 
 def _with_new_items(catalogue: Catalogue, rows: list[Any]) -> Catalogue:

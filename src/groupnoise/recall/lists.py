@@ -130,11 +130,12 @@ class NamedLists:
                 self._unreadable.pop(name, None)
             except DataError as error:
                 before = None if known is None else known[1]
-                self._unreadable[name] = (seen, str(error))
+                why = str(error).replace(str(path), path.name)  # clients are told no folder
+                self._unreadable[name] = (seen, why)
                 if self._on_unreadable is not None and not was_refused:
-                    self._on_unreadable(name, str(error), before)
+                    self._on_unreadable(name, why, before)
                 if before is None:
-                    raise
+                    raise DataError(why) from None
                 return before
         if known[0] == seen:  # as it was before it was spoilt
             self._unreadable.pop(name, None)
@@ -164,4 +165,7 @@ class NamedLists:
         check_name(name)
         self._forget(name)
         if self._folder is not None:
-            (self._folder / f"{name}.txt").unlink(missing_ok=True)
+            try:
+                (self._folder / f"{name}.txt").unlink(missing_ok=True)
+            except OSError as error:
+                raise DataError(f"{name}.txt cannot be deleted ({error.strerror}).") from None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -145,6 +146,21 @@ def test_counts_fade_and_items_are_forgotten() -> None:
     assert after["a"] == 0.5 * counts["a"] + 1
     assert after["9"] == 0.5 * counts["9"]
     assert not {"c", "0"} & set(model.recommend([["a"], ["1"]], top=18)[0].ravel().tolist())
+
+
+def test_a_table_of_items_brings_no_forgotten_one_back() -> None:
+    model = fitted()
+    ids = [*model.items_.tolist(), "cold"]
+    table = pd.DataFrame({"item": ids, "kind": [each.isdigit() for each in ids]})
+    model.partial_fit([["a", "b", "1"]], item_features=table, forget=["1"])
+    left = set(model.items_.tolist())
+    assert "cold" in left
+    assert "1" not in left
+
+
+def test_items_to_be_forgotten_that_nobody_knows_are_told_of() -> None:
+    with pytest.warns(UserWarning, match=r"1 of the 2 items to be forgotten are not known.*'No 0'"):
+        fitted().partial_fit([["a", "b"]], forget=["No 0", "0"])
 
 
 def test_clicks_that_follow_none_are_counted() -> None:

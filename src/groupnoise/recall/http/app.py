@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
-from groupnoise.exceptions import DataError, GroupNoiseError
+from groupnoise.exceptions import DataError, GroupNoiseError, OutputError
 from groupnoise.recall.http.answers import Refusal, add_page, found_items, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
@@ -299,7 +299,8 @@ def _add_list_routes(app: FastAPI, service: RecallService) -> None:
     @app.delete(LISTS_PATH + "{name}", response_model=ListDescription, responses=_REFUSALS)
     async def delete(name: ListName) -> Response:
         """Forget a list."""
-        service.named_list(name)  # refused where there is none
+        if name not in service.lists.names():
+            service.named_list(name)  # which refuses; a file need not be readable to go
         service.lists.delete(name)
         return JSONResponse({"name": name, "n_items": 0, "n_known": 0})
 
@@ -322,7 +323,11 @@ def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
     if not isinstance(ids, list) or not all(type(one) in (int, str) for one in ids):
         raise Refusal(422, "invalid_request", "the body must be a JSON list of item ids.")
     replacement = item_list(name, ids)
-    service.lists.put(replacement)
+    try:
+        service.lists.put(replacement)
+    except OutputError as error:
+        why = f"{name}.txt cannot be written ({error.strerror}); the list is as it was."
+        raise Refusal(503, "list_not_written", why) from None
     return _description(service, replacement)
 
 
