@@ -256,17 +256,13 @@ class DawidSkene:
         reliability : Reliability
             One confusion per annotator.
         """
-        from scipy.stats import beta
-
         judged = self.probabilities_ if belief is None else belief
         said = votes.first_choices()
         everything, confusion = np.ones(votes.n_rows, dtype=bool), self.confusion_
         for _ in range(2):  # what was said at most decides how votes for several are shared out
             hits = self._smoothed(said, judged, confusion, everything)
             confusion = _shares(hits)
-        tails = (0.5 - level / 2, 0.5 + level / 2)
-        misses = hits.sum(axis=2, keepdims=True) - hits
-        low, high = (beta.ppf(tail, hits, np.maximum(misses, MIN_PROBABILITY)) for tail in tails)
+        low, high = _interval(hits, hits.sum(axis=2, keepdims=True) - hits, level)
         right = np.einsum("k,akk->a", self.class_prior_, confusion)
         n_votes = np.bincount(said.annotators, minlength=len(hits)).astype(np.int64)
         chance = (judged[said.rows] * (said.weights > 0)).sum(axis=1)
@@ -276,8 +272,7 @@ class DawidSkene:
         n_sure = hits.sum(axis=(1, 2))
         known = 1.0 - doubt / (spread * np.maximum(n_votes, 1))
         n_effective = n_sure * np.maximum(known, MIN_KNOWN)
-        wrong = np.maximum((1 - right) * n_effective, MIN_PROBABILITY)
-        ends = [beta.ppf(tail, right * n_effective, wrong) for tail in tails]
+        ends = _interval(right * n_effective, (1 - right) * n_effective, level)
         return Reliability(
             votes.annotator_names,
             votes.class_names,
@@ -290,6 +285,15 @@ class DawidSkene:
             ends[1],
             level,
         )
+
+
+def _interval(hits: FloatArray, misses: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of Beta intervals; who was never seen to miss may yet do so: half a miss."""
+    from scipy.stats import beta
+
+    low = beta.ppf(0.5 - level / 2, hits, np.maximum(misses, 0.5))
+    high = beta.ppf(0.5 + level / 2, hits, np.maximum(misses, MIN_PROBABILITY))
+    return low, high
 
 
 def _shares(counts: FloatArray) -> FloatArray:

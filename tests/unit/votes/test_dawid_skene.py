@@ -65,6 +65,15 @@ def test_intervals_hold_the_true_accuracies():
     assert (reliability.confusion <= reliability.confusion_high).all()
 
 
+def test_who_was_never_seen_to_miss_is_not_certain_to_be_right():
+    entries = [(row, who, "xy"[row % 2], None) for row in range(40) for who in "ab"]
+    votes = Votes.from_entries(entries, 40)
+    reliability = DawidSkene().fit(votes).reliability(votes)
+    assert (reliability.accuracy_low < 0.97).all()
+    assert (reliability.accuracy_high > 0.999).all()
+    assert (reliability.confusion <= reliability.confusion_high).all()
+
+
 def test_an_annotator_of_one_label_changes_little():
     votes, truth = simulated(n_rows=400, skills=(0.85, 0.85))
     entries = [
