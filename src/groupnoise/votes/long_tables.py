@@ -48,6 +48,12 @@ def gathered(
     uneven = [name for name in free if not bool((by_row[name] == 1).all())]
     if uneven:
         report(f"left out {quoted(uneven)}, where votes on one row differ")
+    if "confidence" not in parts:
+        for name in uneven:
+            if _are_shares(frame[name]):
+                report(
+                    f"if {name!r}, between 0 and 1, says how sure a vote is: --confidence {name}"
+                )
     kept = [name for name in frame.columns if name == parts["row"] or name in free]
     kept = [name for name in kept if name not in uneven]
     names = list(first)
@@ -57,6 +63,14 @@ def gathered(
         locate=lambda at: f"{table.origin}, {parts['row']} {names[at]!r}",
     )
     return rows, entries, parts["row"]
+
+
+def _are_shares(cells: pl.Series) -> bool:
+    """Tell whether cells are fractions between 0 and 1."""
+    if not cells.dtype.is_float():
+        return False
+    known = cells.drop_nulls()
+    return bool(known.is_between(0, 1).all()) and bool((known != known.floor()).any())
 
 
 def votes_beside(

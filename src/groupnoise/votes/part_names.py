@@ -35,7 +35,8 @@ LONG_NAMES = {
               "klasse", "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette",
               "etiquette", "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría",
               "voto", "respuesta", "etichetta"),
-    "confidence": ("confidence", "certainty", "sicherheit", "konfidenz", "confiance", "certitude",
+    "confidence": ("confidence", "certainty", "conf", "confidence_score", "confidence_level",
+                   "how_sure", "sure", "probability", "prob", "sicherheit", "konfidenz", "confiance", "certitude",
                    "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
 _PERCENT = re.compile(

@@ -163,6 +163,16 @@ def test_a_cell_holds_a_label_several_or_weights(cell, said):
     assert parse_vote(cell, " and ") == said
 
 
+@pytest.mark.parametrize("name", ["sure", "Conf", "probability"])
+def test_how_sure_a_vote_is_is_known_by_other_names_too(name):
+    lines = {"row": ["t1", "t1"], "who": ["ann", "bob"], "label": ["x", "y"], name: [0.9, 0.5]}
+    np.testing.assert_allclose(read_votes(lines).votes.weights, [[0.95, 0.05], [0.25, 0.75]])
+    lines["mark"] = lines.pop(name)
+    said = []
+    read_votes(lines, report=said.append)
+    assert "if 'mark', between 0 and 1, says how sure a vote is: --confidence mark" in said
+
+
 def test_one_vote_per_line_becomes_one_row_per_row():
     lines = pd.DataFrame(
         {
@@ -182,6 +192,7 @@ def test_one_vote_per_line_becomes_one_row_per_row():
     assert voted.votes.candidates().tolist() == [[True, False], [True, True]]
     assert "took column 'annotator' as the annotator of a vote" in said
     assert "left out 'seconds', where votes on one row differ" in said
+    assert not any("--confidence" in sentence for sentence in said)
 
 
 def test_votes_of_a_second_table_find_their_rows_by_id():
