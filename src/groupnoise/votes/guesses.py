@@ -145,7 +145,22 @@ def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
     if len(found) > 1:
         # What is the same in all votes on a row tells of the row, and is no vote.
         found = [each for each in found if not _is_of_row(frame, each)]
+    if len({(each["annotator"], each["label"]) for each in found}) == 1:
+        named = one_of_alike(frame, [each["row"] for each in found])
+        return {} if named is None else {**found[0], "row": named}
     return found[0] if len(found) == 1 else {}
+
+
+def one_of_alike(frame: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """Return one of some columns that part rows alike, such as texts and their ids: the id, if any.
+
+    None where there is no column, or where they part rows otherwise.
+    """
+    if not names or frame.select(names).n_unique() != min(frame[name].n_unique() for name in names):
+        return None
+    if len({frame[name].n_unique() for name in names}) > 1:
+        return None
+    return next((name for name in names if is_id_name(name)), names[0])
 
 
 def column_of_lists(table: Table) -> str | None:

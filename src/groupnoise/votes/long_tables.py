@@ -18,8 +18,11 @@ from groupnoise.io.no_features import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.exports import Entry, cell_reader, read_confidences
-from groupnoise.votes.part_names import LONG_NAMES, first_named, joined_name
+from groupnoise.votes.guesses import one_of_alike
+from groupnoise.votes.part_names import LONG_NAMES, Said, first_named, joined_name
 
+VERDICT = "answer"
+"""Column in which Prodigy says whether a label is accepted, rejected or ignored."""
 Place = Callable[[int, str], str]
 """Given a row and an annotator, says where that vote stands."""
 
@@ -43,6 +46,11 @@ def gathered(
     entries = list(_entries(table, parts, separator, number.__getitem__, report))
     lines = np.array(list(first.values()), dtype=np.int64)
     rows = table.take(lines)
+    if len(rows) == len(frame) and frame[parts["annotator"]].n_unique() > 1:
+        report(
+            f"no row has two votes; if another column than {parts['row']!r} names the rows, say "
+            "--row COLUMN"
+        )
     by_row = frame.group_by(parts["row"]).n_unique()
     free = [name for name in frame.columns if name not in parts.values()]
     uneven = [name for name in free if not bool((by_row[name] == 1).all())]
@@ -154,6 +162,7 @@ def _entries(
         if "confidence" in parts
         else [None] * len(ids)
     )
+    said = _as_judged(table, parts["label"], list(said), report)
     rows = [number(name) for name in ids]
     strays = [line for line, at in enumerate(rows) if at < 0]
     if strays:
@@ -169,6 +178,27 @@ def _entries(
     yield from zip(rows, (name or "?" for name in people), said, sure, strict=True)
 
 
+def _as_judged(table: Table, label: str, said: list[Said], report: Report) -> list[Said]:
+    """Return votes without those that an annotator took back by `answer`, as Prodigy writes it.
+
+    Of one label alone, a line that rejects it is a vote against it.
+    """
+    verdicts = table.frame[VERDICT].to_list() if VERDICT in table.frame.columns else []
+    if label == VERDICT or not {"accept"} <= set(verdicts) <= {"accept", "reject", "ignore", None}:
+        return said
+    labels = {str(vote) for vote in said}
+    against = f"not {labels.pop()}" if len(labels) == 1 and "reject" in verdicts else None
+    judged = [
+        vote if verdict == "accept" else against if verdict == "reject" else None
+        for verdict, vote in zip(verdicts, said, strict=True)
+    ]
+    if against is not None:
+        report(f"took what column {VERDICT!r} rejects as votes for {against!r}")
+    if n_dropped := sum(vote is None for vote in judged) - sum(vote is None for vote in said):
+        report(f"left out {counted(n_dropped, 'votes')} that column {VERDICT!r} takes back")
+    return judged
+
+
 def vote_columns(
     table: Table, given: Mapping[str, str | None], report: Report, *, beside: Sequence[str] = ()
 ) -> dict[str, str]:
@@ -181,6 +211,8 @@ def vote_columns(
             continue
         free = [column for column in columns if column not in parts.values()]
         found = first_named(free, LONG_NAMES[part])
+        if part == "row" and found is not None and table.frame[found].n_unique() == len(table):
+            found = _row_beside_votes(table, free, given["annotator"]) or found
         if found is None and part == "row":
             shared = [column for column in free if column in beside]
             found = _only_id(table, free) or (shared[0] if len(shared) == 1 else None)
@@ -195,6 +227,28 @@ def vote_columns(
                 part,
             )
     return parts
+
+
+def _row_beside_votes(table: Table, columns: Sequence[str], who: str | None) -> str | None:
+    """Return the column that names rows where another one numbers the votes, if any.
+
+    Its values come back, every annotator has one vote on each, and where there are several such
+    columns they part the votes alike: the one called as an id is, or the first.
+    """
+    who = who or first_named(columns, LONG_NAMES["annotator"])
+    if who not in columns:
+        return None
+    frame = table.frame
+    found = [
+        name
+        for name in columns
+        if name != who
+        and not frame.schema[name].is_float()
+        and not frame.schema[name].is_nested()
+        and 3 * frame[name].n_unique() <= 2 * len(frame)
+        and frame.select(name, who).n_unique() == len(frame)
+    ]
+    return one_of_alike(frame, found)
 
 
 def _voted_once(table: Table, columns: Sequence[str]) -> str | None:

@@ -19,26 +19,28 @@ class Stated(NamedTuple):
 Said = str | int | Iterable[Any] | Mapping[Any, float] | Stated | None
 """One vote: a label, several labels, weights by label, an object that states one, or nothing."""
 LONG_NAMES = {
-    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
-                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who",
-                  "bewerter", "bewerterin", "bewertet_von", "gutachter", "gutachterin", "kodierer",
-                  "kodiererin", "annotatorin", "annotierer", "prüfer", "prüferin", "annotateur",
-                  "annotatrice", "évaluateur", "évaluatrice", "codeur", "codeuse", "anotador",
-                  "anotadora", "evaluador", "evaluadora", "codificador", "annotatore",
+    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id",
+                  "coder", "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by",
+                  "who", "bewerter", "bewerterin", "bewertet_von", "gutachter", "gutachterin",
+                  "kodierer", "kodiererin", "annotatorin", "annotierer", "prüfer", "prüferin",
+                  "annotateur", "annotatrice", "évaluateur", "évaluatrice", "codeur", "codeuse",
+                  "anotador", "anotadora", "evaluador", "evaluadora", "codificador", "annotatore",
                   "valutatore"),
-    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
-            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id",
-            "hit_id", "input_hash", "zeile", "aufgabe", "objekt", "beleg", "dokument", "datensatz",
-            "fall", "ligne", "exemple", "tâche", "fila", "ejemplo", "tarea", "documento", "riga",
-            "esempio"),
-    "label": ("label", "vote", "accept", "answer", "class", "category", "choice", "etikett",
-              "klasse", "kategorie", "stimme", "urteil", "antwort", "bewertung", "étiquette",
-              "etiquette", "classe", "catégorie", "réponse", "etiqueta", "clase", "categoría",
-              "voto", "respuesta", "etichetta"),
+    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "unit_id", "example",
+            "example_id", "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id",
+            "question_id", "hit_id", "input_hash", "zeile", "aufgabe", "objekt", "beleg",
+            "dokument", "datensatz", "fall", "ligne", "exemple", "tâche", "fila", "ejemplo",
+            "tarea", "documento", "riga", "esempio"),
+    "label": ("label", "vote", "accept", "answer", "class", "category", "choice", "result",
+              "etikett", "klasse", "kategorie", "stimme", "urteil", "antwort", "bewertung",
+              "étiquette", "etiquette", "classe", "catégorie", "réponse", "etiqueta", "clase",
+              "categoría", "voto", "respuesta", "etichetta"),
     "confidence": ("confidence", "certainty", "conf", "confidence_score", "confidence_level",
-                   "how_sure", "sure", "probability", "prob", "sicherheit", "konfidenz", "confiance", "certitude",
-                   "confianza", "certeza", "seguridad", "fiducia"),
+                   "how_sure", "sure", "probability", "prob", "sicherheit", "konfidenz",
+                   "confiance", "certitude", "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
+_PLATFORM = re.compile(r"^(Answer\.|(ASSIGNMENT|OUTPUT|INPUT):)")
+"""What Mechanical Turk and Toloka write before names."""
 _PERCENT = re.compile(
     r"[\s_(-]*(?:in[\s_])?(?:%|(?<![a-z])(?:percent|prozent|pct))\)?\s*$", re.IGNORECASE
 )
@@ -52,7 +54,7 @@ def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
 
 def joined_name(name: str) -> str:
     """Return a name as others write it: `WorkerId` is `worker_id`, `Answer.label` is `label`."""
-    return plain_name(name.strip().removeprefix("Answer.")).replace("_", "")
+    return plain_name(_PLATFORM.sub("", name.strip())).replace("_", "")
 
 
 def without_percent(name: str) -> str:

@@ -163,6 +163,65 @@ def test_a_cell_holds_a_label_several_or_weights(cell, said):
     assert parse_vote(cell, " and ") == said
 
 
+def crowd_lines(n_rows=20):
+    """Three people who mostly agree, a line each."""
+    return [
+        (row, f"u{who}", "yn"[(row + (row % 7 == who)) % 2])
+        for row in range(n_rows)
+        for who in range(3)
+    ]
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+@pytest.mark.parametrize("named", [("ticket", "label"), ("ticket_id", "label"), ("case", "mood")])
+def test_numbers_of_votes_are_no_rows_where_another_column_names_these(named, with_text):
+    rows, people, labels = map(list, zip(*crowd_lines(), strict=True))
+    lines = {"id": range(1, 61), named[0]: [f"t{row}" for row in rows], "annotator": people}
+    frame = pd.DataFrame({**lines, named[1]: labels})
+    if with_text:
+        frame["message"] = [f"it is the message {row}" for row in rows]
+    found = read_votes(frame)
+    assert len(found.table) == 20
+    assert found.votes.counts.tolist() == [3] * 20
+
+
+def test_single_votes_are_said_where_rows_might_have_another_name():
+    said = []
+    lines = pd.DataFrame({"id": range(8), "annotator": list("abababab"), "label": list("xyxyyxyx")})
+    assert len(read_votes(lines, report=said.append).table) == 8
+    assert any("no row has two votes" in sentence for sentence in said)
+
+
+def test_lines_of_toloka_are_read():
+    rows, people, labels = zip(*crowd_lines(), strict=True)
+    lines = pd.DataFrame({
+        "INPUT:text": [f"text {row}" for row in rows],
+        "OUTPUT:mood": labels,
+        "ASSIGNMENT:assignment_id": [f"a{at}" for at in range(60)],
+        "ASSIGNMENT:task_id": [f"t{row}" for row in rows],
+        "ASSIGNMENT:worker_id": people,
+        "ASSIGNMENT:status": "APPROVED",
+    })  # fmt: skip
+    assert read_votes(lines).votes.counts.tolist() == [3] * 20
+
+
+def test_lines_of_prodigy_that_an_annotator_took_back_are_no_votes():
+    said = []
+    lines = pd.DataFrame({
+        "_input_hash": [7, 7, 7, 8, 8],
+        "accept": [["x"], ["y"], ["x"], ["y"], []],
+        "answer": ["accept", "ignore", "accept", "accept", "reject"],
+        "_annotator_id": ["ann", "bob", "eve", "ann", "bob"],
+    })  # fmt: skip
+    found = read_votes(lines, report=said.append)
+    assert found.votes.counts.tolist() == [2, 1]
+    assert any("2 votes that column 'answer' takes back" in sentence for sentence in said)
+    lines = lines.drop(columns="accept").assign(label="SPAM")
+    found = read_votes(lines, report=said.append)
+    assert found.votes.class_names == ["SPAM", "not SPAM"]
+    assert found.votes.candidates().tolist() == [[True, False], [True, True]]
+
+
 @pytest.mark.parametrize("name", ["sure", "Conf", "probability"])
 def test_how_sure_a_vote_is_is_known_by_other_names_too(name):
     lines = {"row": ["t1", "t1"], "who": ["ann", "bob"], "label": ["x", "y"], name: [0.9, 0.5]}
