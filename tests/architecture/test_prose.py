@@ -114,13 +114,19 @@ ENDS = [
     ("paloc", "fg-net", "penalty", 1.0, "PALOC (1: {}) on FG-NET"),
     ("mi-net", "sival-like", "learning_rate", 0.003, "mi-Net (.003: {})"),
     ("attention-mil", "sival-like", "learning_rate", 0.03, "attention (.03: {}) on SIVAL-like"),
+    ("gicf", "letter-nonsense", "bag_weight", 10.0, "(weight of bags 10: {} and"),
+    ("gicf", "letter-walk", "bag_weight", 10.0, "and {}) and Spambase"),
+    ("gicf", "spambase-bags", "learning_rate", 1.0, "Spambase (rate 1: {})"),
+    ("imil", "spambase-bags", "learning_rate", 0.001, "iMIL on Spambase (.001: {})"),
+    ("paper", "hja-birdsong", "learning_rate", 0.1, "HJA birdsong ({}) and letter words"),
 ]
 """Method, data set, what is chosen, the end of its grid, and how the page says it."""
 
 
 @pytest.mark.parametrize(("method", "data", "key", "value", "words"), ENDS)
 def test_how_often_a_baseline_took_the_end_of_its_grid(method, data, key, value, words):
-    name = "reproduce_mil_final" if data == "sival-like" else "reproduce_pll_final"
+    of_candidates = data in ("lost", "msrcv2", "birdsong", "fg-net")
+    name = f"reproduce_{'pll' if of_candidates else 'mil'}_final"
     settings = [each for *place, each in trials_of(name)[1] if place == [data, method]]
     count = sum(each[key] == value for each in settings)
     assert len(settings) == 10
