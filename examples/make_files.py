@@ -1,4 +1,4 @@
-"""Write the three small CSV files that the README's commands are shown on.
+"""Write the three small CSV files that the README uses.
 
 python examples/make_files.py            # bags.csv, candidates.csv and clicks.csv, here
 """

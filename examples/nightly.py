@@ -1,13 +1,12 @@
-"""A night of a recall model: convert, fit --from, evaluate, compare, promote or keep.
+"""Update a recommender every night: convert, fit --from, evaluate, compare, promote or keep.
 
     python examples/nightly.py clicks.parquet work 2026-01-31
     groupnoise serve work/registry                      # follows what is promoted
 
-Models are judged on the newest clicks, which neither of them was trained on: of each user who
-clicked in that time the first such click is to be foretold. Tonight's model is promoted unless it
-is behind for certain. A night that fails leaves what is served as it was; the same command repeats
-it. With words for `fit` after `--` a model is trained anew. `nightly_airflow.py` runs the same
-steps as tasks.
+Models are compared on the newest clicks, which neither was trained on: for each user who clicked in
+that time, the first such click is predicted. Tonight's model is promoted unless it is significantly
+worse. A failed night changes nothing that is served, and the same command repeats it. With options
+of `fit` after `--` a new model is trained instead. `nightly_airflow.py` runs the same steps as tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pathlib import Path
 import polars as pl
 
 JUDGED_SHARE = 0.05
-"""Newest clicks that are kept out of training, to judge by."""
+"""Fraction of the newest clicks that is held out of training."""
 MEASURE = "NDCG@10"
 
 
@@ -76,7 +75,7 @@ def convert(work: Path, night: str) -> None:
 
 
 def fit(work: Path, night: str, *words: str) -> None:
-    """Go on from the model that is served; train anew if there is none or words are given."""
+    """Update the served model; train a new one if there is none or words are given."""
     folder, served = work / night, served_model(work)
     if served is None or words:
         start = [folder / "past", "--validation", 0, *words]
@@ -86,7 +85,7 @@ def fit(work: Path, night: str, *words: str) -> None:
 
 
 def evaluate(work: Path, night: str) -> None:
-    """Judge tonight's model, and beside it the one that is served."""
+    """Evaluate tonight's model, and compare it with the one that is served."""
     folder, served = work / night, served_model(work)
     against = [] if served is None else ["--against", served]
     columns = ["--user", "user", "--item", "item", "--time", "time"]
@@ -107,7 +106,7 @@ def export(work: Path, night: str) -> None:
 
 
 def decide(work: Path, night: str) -> bool:
-    """Promote tonight's model unless it is behind for certain; return whether it is served now."""
+    """Promote tonight's model unless it is significantly worse; return whether it is served."""
     evaluation = json.loads((work / night / "evaluation.json").read_text())
     ahead = [value for name, value in evaluation.items() if name.startswith("ahead of")]
     said = f"{MEASURE} {evaluation[f'full {MEASURE}']:.4f}"
@@ -134,7 +133,7 @@ def main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("night")
-    parser.add_argument("words", nargs="*", help="after --: train anew, with these words for `fit`")
+    parser.add_argument("words", nargs="*", help="after --: options of `fit` for a new model")
     arguments = parser.parse_args()
     work, night = arguments.work, arguments.night
     split(arguments.log, work, night)

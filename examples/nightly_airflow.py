@@ -1,7 +1,7 @@
-"""The night of `nightly.py` as tasks of Airflow: put both files into the folder of DAGs.
+"""`nightly.py` as Airflow tasks: put both files into the DAG folder.
 
-The variables LOG and WORK of the environment name the click log and the folder to work in. The file
-imports without Airflow too, and then has no `dag`, so that it can be tested anywhere.
+The environment variables LOG and WORK name the click log and the working folder. The file also
+imports without Airflow, then without a `dag`, so that it can be tested anywhere.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def _say_taken(
     if chosen:
         first, last = columns.index(chosen[0]), columns.index(chosen[-1])
         is_range = len(chosen) > 1 and last - first + 1 == len(chosen)
-        shown = f"{chosen[0]!r} to {chosen[-1]!r}" if is_range else _joined([*map(repr, chosen)])
+        shown = f"{chosen[0]!r} to {chosen[-1]!r}" if is_range else _joined([*map(repr, chosen)], 4)
         report(f"took {counted(len(chosen), 'numeric columns')} as features, {shown}")
     if recurring:
         named = _joined([repr(column) for column in recurring])
@@ -338,10 +338,14 @@ def _by_position(feature_names: Sequence[str], columns: Sequence[str]) -> Sequen
 
 
 def _listing(left_out: dict[str, str]) -> str:
-    return _joined([f"{column!r} ({fault})" for column, fault in left_out.items()])
+    """Name columns by why they were left out."""
+    by_fault: dict[str, list[str]] = {}
+    for column, fault in left_out.items():
+        by_fault.setdefault(fault, []).append(repr(column))
+    return "; ".join(f"{_joined(named)} ({fault})" for fault, named in by_fault.items())
 
 
-def _joined(named: list[str]) -> str:
-    if len(named) > 12:
-        named = [*named[:11], f"{len(named) - 11} more columns"]
+def _joined(named: list[str], most: int = 12) -> str:
+    if len(named) > most:
+        named = [*named[: most - 1], f"{len(named) - most + 1} more columns"]
     return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
