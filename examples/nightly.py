@@ -6,7 +6,8 @@
 Models are compared on the newest clicks, which neither was trained on: for each user who clicked in
 that time, the first such click is predicted. Tonight's model is promoted unless it is significantly
 worse. A failed night changes nothing that is served, and the same command repeats it. With options
-of `fit` after `--` a new model is trained instead. `nightly_airflow.py` runs the same steps as tasks.
+of `fit` after `--` a new model is trained instead. `nightly_airflow.py` runs the same steps as
+tasks.
 """
 
 from __future__ import annotations
