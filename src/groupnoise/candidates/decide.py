@@ -75,6 +75,8 @@ OF_STEPS = {
     "weight_decay",
 }
 """Decided parameters whose explicit values speak of models trained step by step."""
+MIN_INFORMATION = 1e-4
+"""Information a row that is more than rounding."""
 MIN_ROWS = 40
 """With fewer rows nothing is held out."""
 MAX_SECONDS = 600.0
@@ -111,7 +113,8 @@ def choose_settings(
     if search.out_of_time:
         reasons.append(f"The budget of {budget:g} s ended the search before all was tried.")
     warnings = []
-    if first.score is None or first.std_error is None or first.score <= 2 * first.std_error:
+    least = max(2 * (first.std_error or 0.0), MIN_INFORMATION)
+    if first.score is None or first.score <= least:
         warnings.append(
             "held-out candidates are predicted no better than by label frequencies alone; check "
             "that the rows of X and the candidates are in the same order and that the features "

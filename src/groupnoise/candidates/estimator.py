@@ -173,9 +173,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         checkpoint : Checkpoints, default=None
             Where the search and the training save themselves, and resume after an interruption.
         """
-        self.settings_ = WeightedSettings()
         undecided = {name for name in DECIDED if is_auto(getattr(self, name))}
         if self.ensemble is None and undecided <= TRADE_OFF | set(DETAILS):
+            self.settings_ = WeightedSettings()
             super().fit(
                 X,
                 y,

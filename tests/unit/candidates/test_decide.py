@@ -29,7 +29,7 @@ from groupnoise.decisions import Decisions
 from groupnoise.decisions.halving import Search
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Trial
-from groupnoise.exceptions import ParameterError, TrainingStopped
+from groupnoise.exceptions import DataError, ParameterError, TrainingStopped
 from groupnoise.training import Checkpoints
 
 QUICK = {"max_epochs": 8, "random_state": 0}
@@ -218,6 +218,21 @@ def test_features_that_say_nothing_are_told():
     noise = np.random.default_rng(0).normal(size=rows.shape)
     with pytest.warns(UserWarning, match="no better than by label frequencies alone"):
         MaxMatchingPartialLabelClassifier(**QUICK).fit(noise, candidates)
+
+
+def test_candidates_that_are_all_labels_everywhere_are_warned_of():
+    rows, candidates, _ = wine()
+    with pytest.warns(UserWarning, match="no better than by label frequencies alone"):
+        MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, np.ones_like(candidates))
+
+
+def test_a_fit_that_is_refused_leaves_the_model_as_it_was():
+    rows, candidates, _ = wine()
+    model = MaxMatchingPartialLabelClassifier(**QUICK, budget=0.01).fit(rows, candidates)
+    before = model.predict(rows)
+    with pytest.raises(DataError, match="every row is empty"):
+        model.fit(rows, np.zeros_like(candidates))
+    np.testing.assert_array_equal(model.predict(rows), before)
 
 
 def test_a_label_that_stands_almost_everywhere_is_pointed_out():
