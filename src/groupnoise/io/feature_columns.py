@@ -61,8 +61,8 @@ def features_of_table(
     `feature_names`: the columns that a model learned from; columns of a table without a header are
         known by their positions.
     `group_of_row`: the group of each row, which a column may number.
-    `takes_text`: whether words become features: of columns of text or of categories that were
-        named, or, where nothing is numeric, of the column with the most words.
+    `takes_text`: whether words of text become features: of columns of text or of categories that
+        were named, or, where nothing is numeric, of the column with the most words.
     `answers`: what rows are labelled with, where it is known: then categories, and text beside
         numbers, are features without being named, and a column that gives the answer away is none.
     `fill`: what stands in place of missing numbers, which are refused without it.
@@ -86,7 +86,9 @@ def features_of_table(
         names = _names_with_words(table, features, taken, report, group_of_row)
         if names is not None:
             return _features_with_words(table, names, fill), tuple(names)
-    chosen, categories = feature_columns(table, features, taken, report, group_of_row, answers)
+    chosen, categories = feature_columns(
+        table, features, taken, report, group_of_row, answers, takes_text
+    )
     names = [*chosen, *(word for column in categories for word in word_features(table, column))]
     read = _features_with_words if categories else _read_filled
     matrix = read(table, names, fill)
@@ -187,6 +189,7 @@ def feature_columns(
     report: Report,
     group_of_row: IntArray | None = None,
     answers: RowAnswers | None = None,
+    takes_text: bool = True,
 ) -> tuple[list[str], list[str]]:
     """Return the columns of features, and those of categories whose words are features.
 
@@ -237,7 +240,7 @@ def feature_columns(
     chosen = [column for column in numeric if column not in left_out]
     recurring = [column for column in recurring if column not in left_out]
     text = None
-    if answers is not None and 0 < len(chosen) <= MAX_BESIDE_TEXT:
+    if answers is not None and takes_text and 0 < len(chosen) <= MAX_BESIDE_TEXT:
         text = _text_beside(table, [c for c in words if c not in categories], group_of_row)
         left_out.pop(text, None)  # type: ignore[arg-type]
     if not chosen and not recurring:

@@ -18,7 +18,7 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import NoFeaturesError, features_of_table
 from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.missing_numbers import Fill
-from groupnoise.io.no_features import is_id_name
+from groupnoise.io.no_features import RowAnswers, is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 from groupnoise.io.word_features import cells_as_text, guess_text_column
@@ -45,14 +45,16 @@ def row_features(
     embedding: Any,
     embed: str | None,
     taken: Collection[str],
+    answers: RowAnswers,
     report: Report,
 ) -> FloatArray | None:
     """Return one vector per row, or None where the table has nothing to learn from.
 
-    Of shape (n_rows, n_features): all that was named side by side; by default the numeric columns
-    and a column of text. `text`: a column of text, or several joined by commas; read by TF-IDF.
-    `embedding`: one vector per row: a `.npy` file or an array. `embed`: a sentence-transformers
-    model on this disk, which reads the text in place of TF-IDF. `taken`: columns that hold votes.
+    Of shape (n_rows, n_features): all that was named side by side; by default the columns of
+    numbers and categories, and a column of text. `text`: a column of text, or several joined by
+    commas; read by TF-IDF. `embedding`: one vector per row: a `.npy` file or an array. `embed`: a
+    sentence-transformers model on this disk, which reads the text in place of TF-IDF. `taken`:
+    columns that hold votes. `answers`: the labels that were named of each row.
     """
     parts = []
     if embedding is not None:
@@ -71,7 +73,14 @@ def row_features(
     texts = _guess_text(table, taken)
     try:
         numbers, of_columns = features_of_table(
-            table, None, {*taken, *texts}, report, None, takes_text=False, fill=Fill(report)
+            table,
+            None,
+            {*taken, *texts},
+            report,
+            None,
+            takes_text=False,
+            answers=answers,
+            fill=Fill(report),
         )
     except NoFeaturesError:
         if not texts:
@@ -88,7 +97,7 @@ def row_features(
             raise
         report(f"left out {texts[0]!r}, whose words stand in one row each")
         return parts[0]
-    report(f"took column {texts[0]!r} as text{', beside the numbers' * (len(parts) > 1)}")
+    report(f"took column {texts[0]!r} as text{', beside the others' * (len(parts) > 1)}")
     return np.concatenate(parts, axis=1)
 
 

@@ -15,6 +15,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import renamed_beside
 from groupnoise.io.columns import TRUTH_NAMES
+from groupnoise.io.no_features import RowAnswers
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
@@ -272,7 +273,8 @@ def resolve(
         voted = replace(voted, votes=without_habits(voted.votes, set(sure.values())))
     matrix = row_features(
         voted.table, features=features, text=text, embedding=embedding, embed=embed,
-        taken=_not_features(voted, truth), report=notes,
+        taken=_not_features(voted, truth),
+        answers=RowAnswers(voted.votes.candidates(), voted.votes.class_names), report=notes,
     )  # fmt: skip
     kept = None if checkpoint is None else KeptAnswers(checkpoint)
     spelt = set(sure.values()) if hears_slips else voted.votes.class_names

@@ -395,12 +395,23 @@ def test_text_without_an_embedding_works():
     assert accuracy(found, truth) > 0.95
     frame["length"] = frame["text"].str.len()
     found = resolve(frame, fit=nearest_mean)
-    assert "took column 'text' as text, beside the numbers" in found.notes
+    assert "took column 'text' as text, beside the others" in found.notes
     assert not any("left out 'text'" in note for note in found.notes)
     assert accuracy(found, truth) > 0.95
     frame["text"] = [f"a{row} b{row} c{row}" for row in range(120)]
     found = resolve(frame, fit=nearest_mean)
     assert "left out 'text', whose words stand in one row each" in found.notes
+
+
+def test_categories_are_compared_without_being_named():
+    frame, truth = voted_frame()
+    regions = ["north", "south", "east"]
+    frame = frame[["ann_0", "ann_1"]].copy()
+    codes = {label: regions[at] for at, label in enumerate(sorted(set(truth)))}
+    frame["region"] = [codes[t] if at % 9 else "west" for at, t in enumerate(truth)]
+    found = resolve(frame, fit=nearest_mean)
+    assert "took the categories of 'region' as features" in found.notes
+    assert accuracy(found, truth) > accuracy(resolve(frame, features=[], fit=nearest_mean), truth)
 
 
 def test_embeddings_need_one_vector_per_row(tmp_path):
