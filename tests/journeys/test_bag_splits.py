@@ -130,6 +130,17 @@ def test_methods_are_compared_on_the_split_once(command, tmp_path):
     assert found["held_out_share"] == pytest.approx(8 / 22, abs=1e-4)
 
 
+def test_evaluate_says_that_another_split_is_not_what_it_scores(command, tmp_path):
+    data, words = write_folder(tmp_path, "npy")
+    write_split(tmp_path / "mine.csv")
+    turned = {"train": SIDES["val"] + SIDES["test"], "test": SIDES["train"]}
+    write_split(tmp_path / "other.csv", turned)
+    command("fit", data, *words, "--split", "mine.csv", "-o", "model", "-q", *QUICK)
+    said = command("evaluate", "model", data, "--split", "other.csv").err
+    assert "which trained on 14 of its 14; scored are the 8 that `fit` held out" in said
+    assert "warning" not in command("evaluate", "model", data, "--split", "mine.csv").err
+
+
 def test_a_folder_of_splits_is_told_to_name_one(command, tmp_path):
     data, options = write_folder(tmp_path, "npy")
     (tmp_path / "splits").mkdir()

@@ -475,6 +475,27 @@ def test_names_of_bags_are_known_however_they_are_written(command, tmp_path):
     assert described["facts"]["bags"] == 3
 
 
+def test_labels_written_as_other_numbers_are_those_of_the_model(command, tmp_path):
+    data, words = write_folder(tmp_path, "npy")
+    table = tmp_path / "labels.csv"
+    text = table.read_text()
+    kinds = {
+        "0": ("benign", "tumour"),
+        "1": ("0", "1"),
+        "2": ("0.0", "1.0"),
+        "3": ("False", "True"),
+    }
+    found = []
+    for name, (no, yes) in kinds.items():
+        table.write_text(text.replace("benign", no).replace("tumour", yes))
+        if name == "1":
+            command("fit", data, *words, "-o", "model", "-q", *QUICK)
+        if name > "0":
+            found.append(command("evaluate", "model", data, "--on", "all", *words, "--json"))
+    assert len({json.loads(each.out)["bag accuracy"] for each in found}) == 1
+    assert "labels are read as the model spells them: '0.0' as '0'" in found[1].out
+
+
 def test_missing_numbers_of_files_are_filled_with_the_medians_of_the_training(command, tmp_path):
     bags = make_bags()
     bags["slide_05"][0][1, 2] = np.nan

@@ -18,6 +18,7 @@ from groupnoise.bags.request import BagRequest
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
+from groupnoise.io.label_spellings import number_spelling
 from groupnoise.io.tables import Table
 
 
@@ -69,14 +70,14 @@ def with_object_labels(
 ) -> tuple[BagLabels, IntArray]:
     """Return labels of bags, and the class of each object, -1 where it has none or is not known."""
     names = [*found.class_names, *asked.known.classes]
-    by_number = {_as_number(name): name for name in names}
+    by_number = {number_spelling(name): name for name in names}
     bag_of_row = np.repeat(np.arange(len(bags)), np.diff(offsets))
 
     def locate(row: int) -> str:
         bag = int(bag_of_row[row])
         return f"bag {bags[bag].bag_id!r}, row {row - int(offsets[bag])}"
 
-    cells = [by_number.get(_as_number(word), word) for word in words.tolist()]
+    cells = [by_number.get(number_spelling(word), word) for word in words.tolist()]
     column = asked.truth or "truth"
     table = Table(pl.DataFrame({column: cells}), column, column, locate)
     classes, truth = read_bag_truth(
@@ -84,11 +85,3 @@ def with_object_labels(
     )
     labels = np.pad(found.labels, ((0, 0), (0, len(classes) - found.labels.shape[1])))
     return replace(found, labels=labels, class_names=classes), truth
-
-
-def _as_number(word: str) -> str:
-    """Return a label as it is written of whole numbers, floats and truth values alike."""
-    try:
-        return f"{float({'True': '1', 'False': '0'}.get(word, word)):g}"
-    except ValueError:
-        return word

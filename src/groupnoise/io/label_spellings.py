@@ -127,6 +127,18 @@ def as_known(label: str, names: Sequence[str]) -> str | None:
     return None if says_nothing(label, names) else label
 
 
+def number_spelling(label: str) -> str:
+    """Return a label as it is written of whole numbers, floats and truth values alike.
+
+    >>> number_spelling("1.0"), number_spelling("True"), number_spelling("tumour")
+    ('1', '1', 'tumour')
+    """
+    try:
+        return f"{float({'True': '1', 'False': '0'}.get(label, label)):g}"
+    except ValueError:
+        return label
+
+
 def as_spelt(
     names: Sequence[str], named: BoolArray, truth: IntArray | None, known: Sequence[str], units: str
 ) -> tuple[list[str], BoolArray, IntArray | None, list[str]]:
@@ -137,12 +149,14 @@ def as_spelt(
     -1. `known`: the labels of the model. `units`: what groups are called.
     """
     by_key: dict[str, list[str]] = {}
+    by_number: dict[str, list[str]] = {}
     for name in known:
         by_key.setdefault(spelling_key(name), []).append(name)
+        by_number.setdefault(number_spelling(name), []).append(name)
     meant = [
         name if name in known or len(same) != 1 else same[0]
         for name in names
-        for same in [by_key.get(spelling_key(name), [])]
+        for same in [by_key.get(spelling_key(name)) or by_number.get(number_spelling(name), [])]
     ]
     found = list(dict.fromkeys(meant))
     numbers = np.array([found.index(name) for name in meant], dtype=np.int64)
