@@ -23,6 +23,8 @@ spec.loader.exec_module(example)
 def test_tiles_lie_where_the_digits_are_and_empty_ones_are_left_out(command, tmp_path):
     truth = example.write_pictures(tmp_path / "pictures", 12)
     said = command("embed", "pictures", "features", "--size", "32", "-q").out
+    again = command("embed", "pictures", "features", "-q", code=2).err
+    assert "features was embedded already; delete it first, or give another name." in again
     assert f"12 pictures, {len(truth)} objects ({12 * 16 - len(truth)} of background" in said
     bags = read_bags(tmp_path / "features")
     ids = bags.bag_ids[bags.bags.group_of_object]

@@ -21,7 +21,7 @@ from groupnoise.cli.options import (
     say_aside,
     takes,
 )
-from groupnoise.cli.sources import Found, find_model_and_data
+from groupnoise.cli.sources import Found, find_model_and_data, warn_of_other_split
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -107,7 +107,7 @@ def evaluate(
         check_held_out(learned, model, data)
     rows = learned.rows if learned is not None and part == "held-out" else None
     if rows is not None and "split" in options.given:
-        _warn_of_other_split(found, rows)
+        warn_of_other_split(found, rows)
     if not found.setting.judged_by_protocol:
         options_given["shares"] = {} if record is None else record.shares
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
@@ -155,17 +155,6 @@ def evaluate(
     for name, path in (("rows", per_user), ("page", page)):
         if path is not None:
             typer.echo(f"{name}: {path}")
-
-
-def _warn_of_other_split(found: Found, rows: Any) -> None:
-    """Say that a split which holds out others than `fit` did is not what is scored."""
-    asked, scored = set(found.setting.hold_out(found.dataset, 0.1, 0).tolist()), set(rows.tolist())
-    if asked != scored:
-        units, n_trained = found.setting.units, len(asked - scored)
-        say_aside(
-            f"warning: --split holds out other {units} than `fit` did, which trained on "
-            f"{n_trained} of its {len(asked)}; scored are the {len(scored)} that `fit` held out"
-        )
 
 
 def _evaluation_options(

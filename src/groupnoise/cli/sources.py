@@ -327,3 +327,14 @@ def read_histories_for(model: Path, source: str, options: DataOptions) -> Histor
     except DataError as error:
         raise DataError(str(error).replace("--date-order", "--histories-date-order")) from None
     return found
+
+
+def warn_of_other_split(found: Found, rows: Any) -> None:
+    """Say that a split which holds out others than `fit` did is not what is scored."""
+    asked, scored = set(found.setting.hold_out(found.dataset, 0.1, 0).tolist()), set(rows.tolist())
+    if asked != scored:
+        units, n_trained = found.setting.units, len(asked - scored)
+        say_aside(
+            f"warning: --split holds out other {units} than `fit` did, which trained on "
+            f"{n_trained} of its {len(asked)}; scored are the {len(scored)} that `fit` held out"
+        )

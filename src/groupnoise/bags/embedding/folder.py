@@ -123,6 +123,8 @@ def embed_folder(
     """
     folder, output = Path(folder), Path(output)
     check_choice("form", form, FORMS)
+    if (output / RECORD).is_file():
+        raise DataError(f"{output} was embedded already; delete it first, or give another name.")
     if form == "h5":
         require("h5py", extra="h5")
     earlier = None if like is None else read_record(Path(like))
