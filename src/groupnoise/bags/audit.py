@@ -19,7 +19,7 @@ from groupnoise.audit.evidence import (
     class_columns,
     object_posterior,
 )
-from groupnoise.bags.copies import about_copies, copies_of_bags, kept_together
+from groupnoise.bags.copies import kept_together, shared_instances
 from groupnoise.bags.label_words import negative_name
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -68,7 +68,7 @@ class BagSource:
         self.strata: IntArray = np.where(
             n_labels > 0, dataset.labels.argmax(axis=1), len(dataset.class_names)
         )
-        self.clusters = kept_together(dataset.patients, copies_of_bags(dataset.bags))
+        self.clusters = kept_together(dataset.bags, dataset.patients)
 
     def __len__(self) -> int:
         return len(self.dataset.bags)
@@ -344,9 +344,9 @@ def describe_bags(dataset: BagDataset) -> Description:
         histogram_of_classes("Bags per class", n_bags_of, names),
     ]
     add_features(draft, dataset.bags.objects)
-    copies = copies_of_bags(dataset.bags)
-    if copies is not None:
-        draft.oddities.append(about_copies(copies, dataset.labels))
+    shared = shared_instances(dataset.bags, dataset.patients)
+    if shared is not None:
+        draft.oddities += shared.findings(dataset.labels)
     draft.oddities += count_oddity(n_bags_of == 0, "classes", "without a bag", names)
     if dataset.instance_labels is None:
         draft.oddities.append("no instance label is known, so single instances cannot be scored")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.assembling import Assembled, assembled
 from groupnoise.bags.calibration import calibrated_instances
-from groupnoise.bags.copies import about_copies, copies_of_bags, kept_together
+from groupnoise.bags.copies import TANGLED, shared_instances
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import taught_bags
 from groupnoise.bags.held_out import HeldOutBags, pooled_log_odds
@@ -101,10 +101,10 @@ def decide_members(
     `truth`: the column of the true label of each instance, -1 where it is not known.
     """
     explicit, given, reasons = asked.explicit, asked.given, asked.reasons
-    copies = copies_of_bags(bags)
-    if copies is not None:
-        patients = kept_together(patients, copies)
-        reasons = (*reasons, f"{about_copies(copies, labels)}: copies are held out together.")
+    shared = shared_instances(bags, patients)
+    if shared is not None:
+        patients = shared.clusters
+        reasons = (*reasons, shared.reason(labels))
     if asked.may_guess and given is None and len(bags) >= MIN_BAGS:
         negative, said = guess_negative(
             bags, labels, classes, int(generator.integers(2**31)), patients
@@ -125,7 +125,7 @@ def decide_members(
     options = [as_option(MemberSettings(**each.parameters)) for each in options]
     few_bags = len(search.bags) < MIN_BAGS
     scarce = few_bags or cannot_be_held_out(labels)
-    warnings = []
+    warnings = [TANGLED] if shared is not None and shared.is_tangled else []
     if given is not None:
         looks = not scarce and "background" not in explicit
         found = _given_members(search, given, looks_for_background=looks)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.audit import BagSource, describe_bags
-from groupnoise.bags.copies import copies_of_bags, kept_together
+from groupnoise.bags.copies import kept_together
 from groupnoise.bags.evaluation import evaluate_bags
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.forms import as_bags, read_bag_labels
@@ -79,11 +79,11 @@ class BagSetting(Setting[BagDataset]):
         """Return bags to keep out of training, never the last one of a class.
 
         Where the source has a split, all that is not for training; bags of a patient together, and
-        copies of a bag.
+        bags that share instances.
         """
         if dataset.split is not None:
             return np.flatnonzero(dataset.split != "train")
-        clusters = kept_together(dataset.patients, copies_of_bags(dataset.bags))
+        clusters = kept_together(dataset.bags, dataset.patients)
         return draw_held_out(dataset.labels, share, seed, clusters=clusters)
 
     def check_labels(self, dataset: BagDataset) -> None:

@@ -18,6 +18,8 @@ SCALE = 1.0
 """From the worst to the best value of a figure."""
 MAX_NAMED = 3
 """Methods level with the leader that are named."""
+CHANCE, CLEAR = 0.5, 2.0
+"""The AUROC of who knows nothing, and standard errors by which one that tells is above it."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,10 @@ class ComparisonOfMethods:
         return method is not self.leader and behind.high - behind.low > SCALE
 
     def verdict(self) -> str:
-        """Return who is ahead beyond chance, in a sentence, or that nobody is."""
+        """Return who is ahead beyond chance, or that nobody is, and who tells nothing."""
+        return self._who_is_ahead() + self.about_chance(self.leader.name)
+
+    def _who_is_ahead(self) -> str:
         name = self.leader.name
         if self.is_alone:
             return f"{name} has nothing to compare it with."
@@ -146,6 +151,23 @@ class ComparisonOfMethods:
         return (
             f"{name} has the highest mean, but the data cannot tell it from {listed_parts(shown)}: "
             "none is ahead beyond chance."
+        )
+
+    def about_chance(self, name: str) -> str:
+        """Say that a method tells held-out groups no better than by chance; nothing where it does.
+
+        One split tells nothing of that.
+        """
+        values = next(each for each in self.ranked if each.name == name).values(self.metric)
+        values = values[~np.isnan(values)]
+        if not self.metric.endswith("AUROC") or len(values) < 2:
+            return ""
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
+        if values.mean() - CLEAR * error > CHANCE:
+            return ""
+        return (
+            f" {name} may tell no more than chance, whose AUROC is {CHANCE:g}: look at whether the "
+            "features tell the labels apart and whether labels are right."
         )
 
     def as_record(self) -> dict[str, Any]:

@@ -208,7 +208,8 @@ def choose_method(
         setting, training, entries, n_splits=N_SPLITS, budget=budget, seed=seed, on_fit=on_fit
     )
     taken = method_taken(found)
-    return Choice(find_method(taken, setting.name), _sentence(found, taken), found)
+    sentence = _sentence(found, taken) + found.about_chance(taken)
+    return Choice(find_method(taken, setting.name), sentence, found)
 
 
 def method_taken(found: ComparisonOfMethods) -> str:

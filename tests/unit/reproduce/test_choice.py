@@ -49,6 +49,16 @@ def test_a_baseline_is_taken_only_where_it_is_ahead_beyond_chance(ours, milr, ta
     assert method_taken(comparison(**{"max-matching": ours, "milr": milr})) == taken
 
 
+def test_who_tells_no_more_than_chance_is_told_so():
+    noise = comparison(milr=[0.50, 0.66, 0.42], **{"max-matching": [0.58, 0.17, 0.42]})
+    said = "may tell no more than chance, whose AUROC is 0.5"
+    assert f" milr {said}" in noise.verdict()
+    assert noise.about_chance(method_taken(noise)).startswith(f" max-matching {said}")
+    known = comparison(milr=[0.70, 0.81, 0.62], **{"max-matching": [0.88, 0.77, 0.92]})
+    assert not known.about_chance("milr")
+    assert "chance" not in known.verdict().replace("beyond chance", "")
+
+
 def few_candidates(random_state):
     data = load_digit_candidates(part="validation", random_state=random_state)
     return setting_of(data).subset(data, np.arange(48))
