@@ -129,7 +129,7 @@ def earlier_trials(
     if not path.is_file():
         return [], []
     before = json.loads(path.read_text(encoding="utf-8"))
-    recipe = parse_recipe(_in_words_of_now("\n".join(before["recipe"])), path)
+    recipe = parse_recipe("\n".join(before["recipe"]), path)
     replaced = {(each.dataset, each.method, each.seed) for each in fresh}
     anew = {(each.dataset, each.method) for each in fresh}
     datasets = {view.label: view.dataset for view in plan.views}
@@ -137,7 +137,7 @@ def earlier_trials(
     found: list[TrialResult] = []
     outdated: dict[str, None] = {}
     for line in before["trials"]:
-        trial = read_trial_line(plan.recipe.setting, _in_words_of_now(line))
+        trial = read_trial_line(plan.recipe.setting, line)
         place = (trial.dataset, trial.method, trial.seed)
         row = recipe.readings[trial.method].of if trial.method in recipe.readings else trial.method
         if place in replaced or trial.seed not in plan.seeds or trial.dataset not in datasets:
@@ -153,11 +153,6 @@ def earlier_trials(
             found.append(trial)
             outdated[label] = None
     return found, list(outdated)
-
-
-def _in_words_of_now(text: str) -> str:
-    """Return an old recipe or trial with the names that keys and parameters have today."""
-    return text.replace("[rival.", "[baseline.").replace("label_spread", "ordinal_smoothing")
 
 
 def in_order(plan: Plan, results: list[TrialResult]) -> list[TrialResult]:

@@ -14,7 +14,7 @@ import pytest
 
 from groupnoise.cli.app import main
 from groupnoise.exceptions import ConfigError
-from groupnoise.reproduce.files import read_recipe
+from groupnoise.reproduce.files import read_recipe, read_result_file
 
 RECIPE = """
 setting = "pll"
@@ -143,6 +143,13 @@ def test_a_trial_of_the_printed_tables_gives_the_same_again(data_directory, grou
     assert "same: lost" in shown
 
 
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("reproduce_*.json")), ids=lambda p: p.stem)
+def test_every_kept_table_holds_trials_that_can_be_repeated(path):
+    name = path.stem.removeprefix("reproduce_").removesuffix("_final")
+    recipe, trials = read_result_file(path, name)
+    assert {each.method for each in trials} <= set(recipe.row_names)
+
+
 def test_a_row_of_the_table_of_recommenders_gives_the_same_again(groupnoise):
     words = ("--kept", RESULTS / "recall_protocols.json", "--datasets", "shop")
     few = ("--methods", "popularity", "--protocol", "leave_one_out")
@@ -157,6 +164,10 @@ def test_a_file_that_keeps_no_trials_is_refused(tmp_path, groupnoise):
     code, _, said = groupnoise("reproduce", "pll", "--check", 1, "--kept", "rows.json")
     assert code == 2
     assert "rows.json is not a result file of reproduce" in said
+    rows = ("--kept", RESULTS / "unseen_bags.json", "--methods", "milr")
+    code, _, said = groupnoise("reproduce", "unseen", "--check", 1, *rows)
+    assert code == 2
+    assert "trials of something else (got an unexpected keyword argument 'set')" in said
     code, _, said = groupnoise("reproduce", "unsen")
     assert code == 2
     assert "there is no recipe 'unsen' (did you mean 'unseen'?)" in said

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from groupnoise.reproduce.methods import find_method, parameters_of
 from groupnoise.reproduce.recipes import CLICK_PROTOCOLS, CRITERIA, Reading, Recipe, Row
 from groupnoise.reproduce.run import PREPARATION, TrialResult
 from groupnoise.reproduce.running import Plan, run_jobs
+
+Measured = TypeVar("Measured")
 
 OUR_ROWS = ("paper", "ours")
 NO_RECIPE = "ours-no-recipe"
@@ -282,6 +284,18 @@ def read_measured(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} does not exist; run it first without --check.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} holds no trials ({type(error).__name__}: {error}).") from None
+
+
+def row_as(of: Callable[..., Measured], row: dict[str, Any]) -> Measured:
+    """Return a kept row as the trial of a measure that it is."""
+    try:
+        return of(**row)
+    except TypeError as error:
+        words = str(error).rpartition(")")[2].strip()
+        raise DataError(
+            f"what is kept there are trials of something else ({words}); take the trials.jsonl of "
+            "a run, or the result file that names this command."
+        ) from None
 
 
 def trial_line(result: TrialResult) -> str:

@@ -17,7 +17,7 @@ from groupnoise.exceptions import ConfigError, DataError, GroupNoiseError, Missi
 from groupnoise.io.files import parse_toml
 from groupnoise.pages import markdown_table
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
-from groupnoise.reproduce.files import Repeated, repeated_figures
+from groupnoise.reproduce.files import Repeated, repeated_figures, row_as
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -210,7 +210,7 @@ def run_recall(
 
 def repeat_recall(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
     """Run a kept trial again, and return its figures beside what they were."""
-    before = RecallTrial(**row)
+    before = row_as(RecallTrial, row)
     found, missing = run_recall(
         [each for each in read_recall_sets() if each.name == before.dataset],
         [before.seed],
