@@ -162,19 +162,17 @@ def test_another_log_than_that_of_before_is_refused_or_questioned(
 
     yesterday, today = shop / "yesterday.csv", shop / "today.csv"
     foreign = write_log(tmp_path / "foreign.csv", [("u1", f"x{item}", item) for item in range(9)])
-    with pytest.raises(
-        GroupNoiseError, match=r"foreign.csv is not the log of before: .* yesterday"
-    ):
+    with pytest.raises(GroupNoiseError, match=r"foreign.csv is not the earlier log: .* yesterday"):
         go_on(today, foreign)
     strange = [(f"v{user}", f"i{item}", item) for user in range(30) for item in (2, 4, 7)]
     said = go_on(today, write_log(tmp_path / "strange.csv", strange))
-    assert "strange.csv is hardly the log of before" in said
-    assert "learned yesterday, 60 histories, and none of these is here" in said
+    assert "strange.csv is probably not the earlier log" in said
+    assert "learned yesterday, 60 histories, and none of these is in it" in said
     # The log of before, grown by clicks and users, is what it was.
     grown = tmp_path / "grown.csv"
     grown.write_text(yesterday.read_text() + "u3,i4,77\nu200,i4,78\nu200,i5,79\n")
     for log in (yesterday, grown):
-        assert "the log of before" not in go_on(today, log)
+        assert "the earlier log" not in go_on(today, log)
     assert "has learned most of" in go_on(grown, yesterday)
     both = tmp_path / "both.csv"
     both.write_text(yesterday.read_text() + today.read_text().partition("\n")[2])

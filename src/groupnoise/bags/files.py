@@ -360,7 +360,7 @@ def _with_merged_cells(table: Table, group: str, labels: Sequence[str], report: 
         below = frame[group].set(ids.is_null(), None).forward_fill()
         frame = frame.with_columns(below.alias(group))
         report(
-            f"took each empty cell of column {group!r} as the one above: every other stands once"
+            f"filled empty cells of column {group!r} with the one above: every other id occurs once"
         )
     for label in labels if len(labels) == 1 else ():
         if frame.schema[label].is_nested():

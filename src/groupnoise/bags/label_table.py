@@ -165,7 +165,7 @@ def patients_of_rows(
     if odd.height and given is not None:
         raise DataError(
             f"{table.origin}: column {column!r} is empty, or differs, in rows of the bag "
-            f"{str(odd['bag'][0])!r}; a bag comes from one, whom all of its rows must name."
+            f"{str(odd['bag'][0])!r}; all rows of a bag must name the same one."
         )
     has_several = (n_patients := kinds["first"].n_unique()) < kinds.height
     may_be_kinds = plain_name(column) in ("case", "subject") and n_patients < MIN_CASES

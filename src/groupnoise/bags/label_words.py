@@ -68,8 +68,8 @@ def about_negative(fitted: Any) -> tuple[str, ...]:
         return ()
     one, other = map(str, fitted.classes_)
     return (
-        f"neither {one!r} nor {other!r} was taken as the negative label; if bags of one of them "
-        f"hold nothing of the other, say which: -p negative_label={one}, or {other}",
+        f"neither {one!r} nor {other!r} was taken as the negative label; if bags of one contain "
+        f"nothing of the other, say -p negative_label={one}, or {other}",
     )
 
 
@@ -165,7 +165,7 @@ def read_bag_truth(
             truth[gaps] = place
             report(
                 f"{int(gaps.sum())} empty cells of column {column!r} are read as {negative!r}: "
-                "nothing else says it, and every other label of a bag has an instance"
+                "no other cell means it, and every other label of a bag has an instance"
             )
     n_classes = max(len(class_names), int(truth.max(initial=-1)) + 1)
     return names[:n_classes], truth

@@ -193,8 +193,8 @@ def _check_protocol(
     if on != "all":
         held = f"--protocol {record.protocol}" if record.protocol else "another part of it"
         raise ParameterError(
-            f"{model} was trained on this log with {held} held out, so it knows what {protocol} "
-            f"asks for; fit it with --protocol {protocol}, or say --on all."
+            f"{model} was trained on this log with {held} held out, so it has seen the targets of "
+            f"{protocol}; fit it with --protocol {protocol}, or say --on all."
         )
     return "all"
 

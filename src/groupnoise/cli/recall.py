@@ -134,7 +134,7 @@ def recall(
         f"{counted(done.n_by_popularity, 'histories')} answered by popularity; written to {output}"
     )
     if done.n_unanswered:
-        reason = "what was asked for leaves none"
+        reason = "the filters leave none"
         if requested == RecallOptions(top=top, scope=scope, interests=interests):
             reason = "every item was seen; --no-exclude-seen recalls those again"
         typer.echo(f"{counted(done.n_unanswered, 'histories')} got no item: {reason}")

@@ -177,16 +177,16 @@ def _check_old(found: Found, model: Path, known_items: Any, before: Any) -> None
     learned = f"{model} learned {before.name}, {counted(before.n_groups, 'histories')}"
     if not np.isin(items.astype(str), known_items.astype(str)).any():
         raise DataError(
-            f"--old {found.source} is not the log of before: {learned}, and knows none of the "
+            f"--old {found.source} is not the earlier log: {learned}, and knows none of the "
             f"{counted(len(items), 'items')} here, such as {items[0].item()!r}; give that log, or "
             "leave out --old."
         )
     share = _share_known(found, before)
     if share is not None and share < FEW_KNOWN:
         say_aside(
-            f"warning: --old {found.source} is hardly the log of before: {learned}, and "
-            f"{'hardly any' if share else 'none'} of these is here, as it was or grown; its clicks "
-            "count as learned all the same. Give the log of the training."
+            f"warning: --old {found.source} is probably not the earlier log: {learned}, and "
+            f"{'hardly any' if share else 'none'} of these is in it, unchanged or grown; its "
+            "clicks count as learned anyway. Give the log of the training."
         )
 
 

@@ -93,8 +93,8 @@ def evaluate_queries(
     told = {**{name: count for name, count in told.items() if count}, **judged.counts}
     if n_repeats == len(queries):
         notes = (
-            "no target is new to its user, so nothing here tells what `predict` is worth, which "
-            "leaves seen items out; where repeats are no choice, --repeats merges them",
+            "no target is new to its user, so this does not measure `predict`, which leaves seen "
+            "items out; if repeats are not real choices, merge them with --repeats",
             *notes,
         )
     return Evaluation(

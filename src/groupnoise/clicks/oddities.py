@@ -27,9 +27,9 @@ MIN_PADDED = 0.1
 """Share of the rows of an array that are filled up, from which on it is told."""
 ABOUT_CLICKS = (
     "count as clicks like all others",
-    "counts as a click of its own",
+    "counts as a click, unless",
     "audit DATA",
-    "for all whom nobody knows",
+    "for all anonymous users",
 )
 """What says that clicks of a log may be no choices of people."""
 ORDER_OF_IDS = "the items of each user stand in the order of their ids"
@@ -62,8 +62,8 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
     if len(sizes) >= MIN_USERS and sizes[most] > MAX_SHARE * histories.n_objects:
         yield (
             f"user {clicks.user_ids[most]!s} has {sizes[most]} of {histories.n_objects} clicks; if "
-            "that stands for all whom nobody knows, name a column of sessions with --user, or drop "
-            "these rows"
+            "that id stands for all anonymous users, name a column of sessions with --user, or "
+            "drop these rows"
         )
     yield from about_bots(clicks)
     for ids, people in ((clicks.user_ids, "users"), (clicks.item_ids, "items")):
@@ -78,18 +78,18 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
     shares = np.array([n_again, n_at_once]) / histories.n_objects
     is_often = n_again >= MIN_AGAIN and (shares > (MIN_REPEATED, MIN_AT_ONCE)).any()
     if repeats == "keep" and is_often:
-        at_once = f" ({n_at_once} of them at the very same time)" if n_at_once else ""
+        at_once = f" ({n_at_once} of them at the same time)" if n_at_once else ""
         yield (
             f"{n_again} of {counted(histories.n_objects, 'clicks')} repeat the click before them, "
-            f"same user and item{at_once}; each counts as a click of its own, and --repeats "
-            "merge_adjacent makes one of them"
+            f"same user and item{at_once}; each counts as a click, unless --repeats merge_adjacent "
+            "merges them"
         )
     is_untimed = clicks.timestamps is None and len(steps) >= MIN_PAIRS
     if is_untimed and (_in_order(steps) or _in_order(_numbered_steps(clicks)[is_next])):
         yield (
-            f"{ORDER_OF_IDS}, which is hardly the order of the clicks: that order would be "
-            "learned, and figures of last clicks be far too good; name a column of times (`time`, "
-            "--time), or shuffle the rows where clicks have no order"
+            f"{ORDER_OF_IDS}, which is hardly the order of the clicks: the model would learn that "
+            "order, and last-click metrics would be far too good; name a column of times (`time`, "
+            "--time), or shuffle the rows if clicks have no order"
         )
 
 
@@ -106,8 +106,9 @@ def _about_times(times: NDArray[Any]) -> Iterator[str]:
         )
     elif n_before and n_seconds + n_milliseconds > len(times) / 2:
         yield (
-            f"{n_before} of {len(times)} times are 0 or less beside times since the year 2000, so "
-            "these clicks come first; fill them in, drop these rows, or name other times (--time)"
+            f"{n_before} of {len(times)} times are 0 or less while the others are since the year "
+            "2000, so these clicks come first; fill them in, drop these rows, or name other times "
+            "(--time)"
         )
 
 

@@ -171,8 +171,8 @@ def replay_policy(
         weights = np.minimum(weights, clip)
     if not weights.sum() > 0:
         raise DataError(
-            f"the log shows nothing that {name} would show, so it tells nothing of it; log with a "
-            "policy that now and then shows anything, or let more items be shown."
+            f"the log shows nothing that {name} would show, so it cannot be estimated; log with a "
+            "policy that sometimes shows anything, or let more items be shown."
         )
     clicks = impressions.clicked.astype(np.float64)
     ones = np.ones(len(clicks))

@@ -68,7 +68,7 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
     measured = [name for name in table.numbers.difference(table.names) if not is_amount(name)]
     if bags and table.times and "group" not in known and len(measured) < MIN_MEASURED:
         # An attribute of users is the same in all their clicks, too; but clicks measure nothing.
-        doubted = [replace(each, doubt="beside times that is not sure") for each in bags]
+        doubted = [replace(each, doubt="beside times that is uncertain") for each in bags]
         return [*doubted, *table.clicks()]
     return bags or table.candidates() + table.clicks() or table.bags(few=True)
 
@@ -190,7 +190,7 @@ class CellTable:
                 {"group": group, "label": label},
                 f"{label!r} is the same in all rows of each {group!r}, so it is taken as the label "
                 f"and {group!r} as the bag (--label and --group say otherwise)",
-                "with fewer than ten bags that is not sure" if few else "",
+                "with fewer than ten bags that is uncertain" if few else "",
             )
             for group, labels in found.items()
             for label in labels
@@ -276,7 +276,7 @@ class CellTable:
             CellReading(
                 "rs",
                 {"user": parts["user"], "item": parts["item"]},
-                f"{named!r} is called so, and {other!r} is the only other column "
+                f"{named!r} has a usual name, and {other!r} is the only other column "
                 "(--user and --item say otherwise)",
             )
         ]

@@ -273,7 +273,10 @@ def read_as_remembered(
             if error.part == "min_rating" and report is not None:
                 report("the model left out rows of low ratings; here are none, so all rows count")
             if error.part == "only" and report is not None:
-                report(f"the model kept some rows ({left['only']}); none says so, so all count")
+                report(
+                    f"the model kept only {left['only']}; this file has no such column, so all "
+                    "rows count"
+                )
             foreign = error if error.part == "labels" else foreign
             # A file without a header is known by its positions only if no column is named.
             gone = [part for part in CLICK_PARTS if left.get(part) not in error.columns]

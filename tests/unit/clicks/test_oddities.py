@@ -76,7 +76,7 @@ def test_doubled_clicks_are_told_of_with_the_option_that_merges_them():
     doubled = pl.concat([frame, frame])
     said = said_of(doubled)
     assert "of 800 clicks repeat the click before them" in said
-    assert "400 of them at the very same time" in said
+    assert "400 of them at the same time" in said
     assert "--repeats merge_adjacent" in said
     assert "repeat the click" not in said_of(frame)
     merged = []

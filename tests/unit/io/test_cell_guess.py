@@ -123,7 +123,7 @@ def test_what_the_user_names_is_kept(tmp_path):
 def test_attributes_of_people_beside_times_are_asked_about(tmp_path):
     when = [f"2024-01-{1 + row % 28:02d}" for row in range(240)]
     with pytest.raises(
-        DataError, match="not sure: by their cells --group 'branch' --label 'denied'"
+        DataError, match="uncertain: by their cells --group 'branch' --label 'denied'"
     ):
         told(tmp_path, branches(when=when))
     sample = [f"S{row % 60}" for row in range(240)]
@@ -140,7 +140,7 @@ def test_measurements_beside_times_are_bags_without_a_question(tmp_path):
         "group": "branch",
         "label": "denied",
     }
-    with pytest.raises(DataError, match="beside times that is not sure"):
+    with pytest.raises(DataError, match="beside times that is uncertain"):
         told(tmp_path, branches(day=days))
 
 

@@ -332,7 +332,7 @@ def test_ids_and_labels_of_merged_cells_are_those_of_the_rows_below(tmp_path, id
     assert bags.bags.sizes.tolist() == [3, 2, 3]
     assert bags.labels.argmax(axis=1).tolist() == [0, 1, 0]
     assert "took the one label of each bag in column 'label' as that of all its rows" in told
-    assert any("as the one above" in each for each in told) == (",," in ids)
+    assert any("with the one above" in each for each in told) == (",," in ids)
 
 
 def test_numbers_with_units_are_left_out_with_the_reason():
