@@ -12,6 +12,7 @@ from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
 from groupnoise.clicks.evidence_steps import EvidencePlan
 from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.linear_evidence import (
+    MAX_NEXT_CATALOGUE,
     NEXT,
     RANK,
     LinearEvidence,
@@ -257,7 +258,7 @@ class EvidenceLearner:
         `ranks`: how many eigenvectors of which regression; by default the most of all that a
             catalogue of this size may have.
         """
-        usual = [name for name in REGRESSIONS if name != NEXT or self.n_items <= RANK]
+        usual = [name for name in REGRESSIONS if name != NEXT or self.n_items <= MAX_NEXT_CATALOGUE]
         return {
             name: REGRESSIONS[name](
                 histories, self.n_items, np.random.default_rng(self.seed + 1), rank=rank

@@ -32,8 +32,9 @@ MAX_WIDE_CATALOGUE = 20_000
 """Items beyond which at most half as many are kept, so that neither time nor files grow large."""
 USUAL_RANK = 256
 NEXT = "next"
-"""The regression of the last click alone. The eigenvectors of its inputs are items, so it is for
-catalogues of which all are kept."""
+"""The regression of the last click alone. The eigenvectors of its inputs are items, the most
+clicked first, so it is for catalogues of which half at least are kept."""
+MAX_NEXT_CATALOGUE = 2 * RANK
 FOLLOWING_RATE = 0.3
 """How fast a click counts less as an input of the next one, on log scale per click between."""
 FOLLOWING_LAGS = 16

@@ -10,8 +10,8 @@ from groupnoise.clicks.evidence import Evidence, evidence_scores, gains_by_block
 from groupnoise.clicks.evidence_options import EvidenceLearner
 from groupnoise.clicks.linear_evidence import (
     LAST_ALONE,
+    MAX_NEXT_CATALOGUE,
     NEXT,
-    RANK,
     choose_linear,
     following,
     linear_length,
@@ -97,8 +97,8 @@ def test_what_followed_the_last_click_is_added_only_where_held_out_clicks_gain()
 
 
 def test_a_large_catalogue_has_no_regression_of_the_last_click():
-    histories = Groups.from_lists([[0, 1, 2], [RANK, 3, 1]])
-    assert NEXT not in EvidenceLearner(RANK + 1, 0).linear(histories)
+    histories = Groups.from_lists([[0, 1, 2], [MAX_NEXT_CATALOGUE, 3, 1]])
+    assert NEXT not in EvidenceLearner(MAX_NEXT_CATALOGUE + 1, 0).linear(histories)
 
 
 def test_where_one_click_is_all_that_is_asked_by_older_ones_count_for_less():
