@@ -113,6 +113,20 @@ def test_votes_that_nobody_resolved_are_refused_with_advice_that_can_be_followed
         assert f"`groupnoise resolve {votes_csv} -o labels.csv`" in " ".join(said.split())
 
 
+def test_one_of_several_columns_of_votes_is_not_taken_for_candidates(command, tmp_path):
+    said = ["offer", "bill", "spam"]
+    rows = [
+        [n % 7, n / 3, said[n % 3], said[n % 4 % 3], "offer|bill" if n % 5 else said[n % 3]]
+        for n in range(60)
+    ]
+    path = write_csv(tmp_path / "rows.csv", ["x", "y", "Anna", "Ben", "gpt-4o"], rows)
+    words = " ".join(command("fit", path, "-o", tmp_path / "model", code=2).err.split())
+    assert f"`groupnoise resolve {path} --annotators 'Anna,Ben,gpt-4o' -o labels.csv`" in words
+    command("resolve", path, "--annotators", "Anna,Ben,gpt-4o", "-o", tmp_path / "labels.csv", "-q")
+    fit = ["fit", path, "--candidates", "gpt-4o", "-p", "encoder=kernel", "-q"]
+    command(*fit, "-o", tmp_path / "model")
+
+
 def test_columns_with_the_same_labels_under_other_names_are_pointed_out(command, tmp_path):
     rows = [[f"t{n}", "ab"[n % 2], "ab"[n % 3 % 2], "ab"[n % 2], "ab"[n % 2]] for n in range(12)]
     path = write_csv(tmp_path / "rows.csv", ["name", "ann_1", "ann_2", "gpt", "sure"], rows)

@@ -29,11 +29,14 @@ from groupnoise.io.column_names import (
 )
 from groupnoise.io.columns import are_unnamed_clicks, check_no_votes
 from groupnoise.io.delimited import holds_histories, read_separator
+from groupnoise.io.label_spellings import columns_of_labels
 from groupnoise.io.sources import Source, find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, Table, read_content
 
 MIN_MARKS, MAX_MARKS = 3, 10
 """Columns of 0 and 1 that may be candidates, and how many of them a sentence names."""
+MAX_VOTED = 30
+"""Different cells of a column that may be votes for a label each."""
 HEAD_BYTES = 1 << 18
 """Enough of a file to see the names of its columns."""
 TELLING = {
@@ -194,12 +197,34 @@ def _by_cells(
     readings = [
         each for each in readings_of_cells(table.frame, known) if setting in (None, each.setting)
     ]
+    for each in readings:
+        if each.setting == "pll":
+            _check_is_no_vote(path, table.frame, each.columns["candidates"])
     if len(readings) == 1 and not readings[0].doubt:
         return _told(readings[0])
     if readings:
         raise DataError(_question(path, readings))
     _check_bags_agree(table, known)
     return None
+
+
+def _check_is_no_vote(path: str, frame: pl.DataFrame, candidates: str) -> None:
+    """Refuse candidates that are one of several columns of votes: the others would be lost."""
+    votes = [
+        name
+        for name, kind in frame.schema.items()
+        if name not in (candidates, usual_column("truth", frame.columns))
+        and kind == pl.String
+        and 2 <= frame[name].drop_nulls().n_unique() <= MAX_VOTED
+        and columns_of_labels(frame.select(candidates), frame[name].unique())
+    ]
+    if len(votes) > 1:
+        every = ",".join(name for name in frame.columns if name in {*votes, candidates})
+        raise DataError(
+            f"{path} has no labels, but what look like votes ({every}); make one label per row "
+            f"of them with `groupnoise resolve {path} --annotators '{every}' -o labels.csv`, or "
+            f"say --candidates '{candidates}' if that column alone is to be learned from."
+        )
 
 
 def _about_columns(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
