@@ -149,6 +149,11 @@ def export(
         f"version {written.version}, in {output}"
         + (", in place of the artifact there" if is_replaced else "")
     )
+    if written.manifest["kind"] == "neighbours":
+        say_aside(
+            f"{type(fitted).__name__} has no item vectors: the artifact sums the {neighbours} best "
+            "next items of every click, so its lists may differ from those of `groupnoise predict`"
+        )
     if lost is not None:
         say_aside(lost)
 
