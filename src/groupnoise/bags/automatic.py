@@ -32,6 +32,8 @@ from groupnoise.exceptions import ParameterError
 MIN_BAGS = 10
 MIN_GAIN = 1e-3
 """Nats per bag by which members must do better than the frequencies of labels."""
+MIN_OF_SIZES, TOLD_BY_SIZE = 5, 0.95
+"""Bags with and without a label from which on, and AUROC by which, sizes are said to tell it."""
 CLEAR = 2.0
 """Standard errors by which held-out bags must prefer a negative label that no name tells of, and
 members to the frequencies of labels."""
@@ -105,6 +107,7 @@ def decide_members(
     if shared is not None:
         patients = shared.clusters
         reasons = (*reasons, shared.reason(labels))
+    reasons = (*reasons, *about_sizes(bags.sizes, labels, classes))
     if asked.may_guess and given is None and len(bags) >= MIN_BAGS:
         negative, said = guess_negative(
             bags, labels, classes, int(generator.integers(2**31)), patients
@@ -270,6 +273,27 @@ def of_bags_without_label(n_bags: int, negative: int | None, classes: NDArray[An
     some = "1 bag has" if n_bags == 1 else f"{n_bags} bags have"
     what = "background" if negative is None else str(classes[negative])
     return f"{some} no label: every instance of such a bag is {what}."
+
+
+def about_sizes(sizes: IntArray, labels: BoolArray, classes: NDArray[Any]) -> list[str]:
+    """Say of which class mere numbers of instances tell the bags; nothing of others.
+
+    `sizes`: of the bags. `labels`: of shape (n_bags, n_classes).
+    """
+    from scipy.stats import rankdata
+
+    ranks, n_of = rankdata(sizes), labels.sum(axis=0)
+    n_pairs = np.maximum(n_of * (len(labels) - n_of), 1)
+    auroc = (ranks @ labels - n_of * (n_of + 1) / 2) / n_pairs
+    told = np.abs(auroc - 0.5) * (np.minimum(n_of, len(labels) - n_of) >= MIN_OF_SIZES)
+    best = int(told.argmax())
+    if told[best] < TOLD_BY_SIZE - 0.5:
+        return []
+    return [
+        f"How many instances a bag has tells whether it is {classes[best]!s} (AUROC "
+        f"{0.5 + told[best]:.2f} by that alone): if that is how bags were made, answers about "
+        "instances mean little."
+    ]
 
 
 def guess_negative(

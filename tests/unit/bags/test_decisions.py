@@ -4,7 +4,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.automatic import NO_BACKGROUND, guess_negative, warnings_of
+from groupnoise.bags.automatic import NO_BACKGROUND, about_sizes, guess_negative, warnings_of
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
 from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
@@ -317,3 +317,16 @@ def test_bags_with_several_labels_and_background_are_decided_too():
     assert named
     assert all(named)
     assert seen[-1]["epoch"] == len(seen)
+
+
+def test_labels_that_the_sizes_of_bags_tell_are_told_of():
+    label = np.arange(40) % 2
+    labels = label[:, None] == np.arange(2)
+    sizes = np.random.default_rng(0).integers(4, 10, size=40)
+    names = np.array(["sound", "cracked"])
+    assert about_sizes(sizes, labels, names) == []
+    (said,) = about_sizes(sizes + 6 * label, labels, names)
+    assert said.startswith("How many instances a bag has tells whether it is sound (AUROC 1.00")
+    assert len(about_sizes(sizes - 6 * label + 6, labels, names)) == 1
+    # Three bags of a kind may be the largest by chance.
+    assert about_sizes(sizes + 9 * (np.arange(40) < 3), np.c_[np.arange(40) < 3], names[:1]) == []
