@@ -14,7 +14,7 @@ from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
 from groupnoise.io.cell_guess import indicator_columns
 from groupnoise.io.column_names import INDICATORS
-from groupnoise.io.columns import TRUTH_NAMES, annotator_columns, match_columns
+from groupnoise.io.columns import BESIDE_VOTES, TRUTH_NAMES, annotator_columns, match_columns
 from groupnoise.io.label_spellings import as_known, split_names
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
@@ -25,6 +25,7 @@ from groupnoise.votes.exports import (
     Entry,
     as_plain,
     cell_reader,
+    read_confidences,
     read_export,
     read_flat_export,
 )
@@ -154,9 +155,44 @@ def read_votes(
     if annotators is not None:
         named = match_columns("annotators", annotators, columns, table.origin)
         reader = cell_reader(table, named, label_separator, tell)
-        entries = [(at, name, said, None) for name in named for at, said in enumerate(reader(name))]
+        sure = _confidences_beside(table, named, tell)
+        entries = [
+            (at, name, said, sure[name][at] if name in sure else None)
+            for name in named
+            for at, said in enumerate(reader(name))
+        ]
         return _voted(table, entries, labels, named, keep, tell)
     return _from_candidates(table, candidates, labels, label_separator, keep, tell)
+
+
+def _confidences_beside(
+    table: Table, named: Sequence[str], report: Report
+) -> dict[str, list[float | None]]:
+    """Return the confidences of annotators that stand in columns such as `ann_1_confidence`."""
+    found = {}
+    for name in named:
+        beside = {column[len(name) + 1 :]: column for column in columns_beside(table, [name])}
+        column = beside.get(first_named(list(beside), LONG_NAMES["confidence"]) or "")
+        if column is None:
+            continue
+        try:
+            sure = read_confidences(table, column, report)
+        except DataError:  # words, such as high and low
+            continue
+        if all(each is None or 0 <= each <= 1 for each in sure):
+            report(f"took column {column!r} as how sure the votes of {name!r} are")
+            found[name] = sure
+    return found
+
+
+def columns_beside(table: Table, votes: Collection[str]) -> list[str]:
+    """Return columns about votes: called as a column of votes with a word such as `comment`."""
+    return [
+        column
+        for column in table.frame.columns
+        if BESIDE_VOTES.search(column.lower()) and any(column.startswith(name) for name in votes)
+        if column not in votes
+    ]
 
 
 def _voted(

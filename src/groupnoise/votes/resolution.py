@@ -22,7 +22,13 @@ from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
 from groupnoise.votes.crowd import Belief, believe
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
-from groupnoise.votes.files import VotedRows, known_rows, read_votes, who_is_left_out
+from groupnoise.votes.files import (
+    VotedRows,
+    columns_beside,
+    known_rows,
+    read_votes,
+    who_is_left_out,
+)
 from groupnoise.votes.reasons import in_words, reasons, what_stands_out
 from groupnoise.votes.slips import (
     as_meant,
@@ -349,9 +355,9 @@ def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:
 
 def _not_features(voted: VotedRows, truth: str | None) -> set[str]:
     """Return columns that hold votes, or the truth, which no model may see."""
-    names = voted.table.frame.columns
-    named = {name for name in names if name.strip().lower() in TRUTH_NAMES}
-    return {*voted.columns, *named, *([truth] if truth is not None else [])}
+    named = {name for name in voted.table.frame.columns if name.strip().lower() in TRUTH_NAMES}
+    beside = columns_beside(voted.table, voted.columns)
+    return {*voted.columns, *beside, *named, *([truth] if truth is not None else [])}
 
 
 def _answers(

@@ -403,6 +403,18 @@ def test_text_without_an_embedding_works():
     assert "left out 'text', whose words stand in one row each" in found.notes
 
 
+def test_confidences_in_columns_beside_votes_are_heeded_and_no_features():
+    frame, _ = voted_frame(60)
+    frame = frame[["ann_0", "ann_1"]].assign(ann_0_confidence=0.7, ann_1_comment="so so it is")
+    found = read_votes(frame.assign(ann_1_confidence="high"))
+    first = found.votes.weights[found.votes.annotators == 0]
+    np.testing.assert_allclose(first.max(axis=1), 0.8)
+    assert (found.votes.weights[found.votes.annotators == 1].max(axis=1) == 1).all()
+    notes = resolve(frame, fit=nearest_mean).notes
+    assert "took column 'ann_0_confidence' as how sure the votes of 'ann_0' are" in notes
+    assert any("found no features and no text" in note for note in notes)
+
+
 def test_categories_are_compared_without_being_named():
     frame, truth = voted_frame()
     regions = ["north", "south", "east"]
