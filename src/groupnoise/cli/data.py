@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from groupnoise.io.description import Description
     from groupnoise.io.registry import DatasetEntry
 
-data_app = typer.Typer(help="List, describe, download and convert data sets.")
+data_app = typer.Typer(help="Work with data sets: list, describe, path, fetch, check and convert.")
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
 DataDir = Annotated[

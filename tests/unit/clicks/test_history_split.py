@@ -120,7 +120,7 @@ def test_successive_targets_are_all_clicks_of_the_test_period():
     assert split.test.groups.targets.tolist() == [2, 3, 3]
     assert [group.tolist() for group in split.test.groups] == [[0, 1], [0, 1, 2], [1]]
     assert split.counts["targets_without_history"] == 1
-    assert "1 target not asked: the first click of their user" in " ".join(split.notes)
+    assert "1 target skipped: the first click of their user" in " ".join(split.notes)
 
 
 def test_cold_users_are_a_tenth_and_another_number_draws_others(shop):
