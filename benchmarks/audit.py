@@ -34,7 +34,7 @@ from groupnoise.core import ndcg_at_k
 from groupnoise.io import BagDataset, PartialLabelDataset
 from groupnoise.io.datasets import subset_rows
 from groupnoise.io.registry import find_dataset, locate_dataset
-from groupnoise.io.tables import read_table
+from groupnoise.io.tables.table import read_table
 
 PLANTED = 0.1
 """Share of bags with a wrong label, and of rows whose candidates miss the truth."""

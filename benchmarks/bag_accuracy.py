@@ -19,7 +19,7 @@ from _record import RESULTS, write_result
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.held_out import draw_folds
+from groupnoise.bags.search.held_out import draw_folds
 from groupnoise.io import load_dataset
 from groupnoise.reproduce.jobs import append_line, read_lines
 

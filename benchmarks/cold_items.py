@@ -32,7 +32,7 @@ from sklearn.preprocessing import normalize
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import make_shop
-from groupnoise.clicks.item_features import feature_matrix
+from groupnoise.clicks.items.features import feature_matrix
 
 TOP = 10
 NEW_SHARE = 0.1

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from _record import write_result
 
-from groupnoise.io.array_files import ArrayWriter, write_array
-from groupnoise.io.data_folder import new_data_folder, write_manifest
+from groupnoise.io.folders.data_folder import new_data_folder, write_manifest
+from groupnoise.io.tables.array_files import ArrayWriter, write_array
 
 SIZES: dict[str, dict[str, Any]] = {
     "small": {
@@ -46,8 +46,8 @@ MEASURED_RUN = """
 import json, re, sys, time
 import numpy as np
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.members import MemberSettings
-from groupnoise.bags.out_of_fold import train_on_all
+from groupnoise.bags.search.members import MemberSettings
+from groupnoise.bags.search.out_of_fold import train_on_all
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.io import open_groups
 

@@ -27,7 +27,7 @@ from groupnoise.clicks.baselines import (
     NeuralCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.replay import chances_of_model, replay_policy
+from groupnoise.clicks.evaluation.replay import chances_of_model, replay_policy
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from impressions import make_impressions

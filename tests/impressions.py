@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.replay import Impressions
+from groupnoise.clicks.evaluation.replay import Impressions
 from groupnoise.clicks.shop import REACH
 from groupnoise.io.datasets import ClickDataset
 

@@ -41,7 +41,7 @@ task = lambda: ALSRecommender(max_epochs=3, random_state=0).fit(histories)
 """,
     "leading eigenvectors, 2000 items": """
 from scipy import sparse
-from groupnoise.clicks.spectral import leading_of_gram
+from groupnoise.clicks.evidence.spectral import leading_of_gram
 rows = sparse.random_array((6000, 2000), density=0.01, rng=draws, format="csr").astype("f4")
 task = lambda: leading_of_gram(sparse.csr_array(rows), 256, 0)
 """,
@@ -59,7 +59,7 @@ model = MaxMatchingPartialLabelClassifier.fixed(encoder="kernel", random_state=0
 task = lambda: model.fit(digits.features[:600], digits.candidates[:600])
 """,
     "statistics of 500 bags": """
-from groupnoise.bags.other_members import StatisticsKernel
+from groupnoise.bags.search.other_members import StatisticsKernel
 rows, offsets = draws.normal(size=(4000, 50)), np.arange(0, 4001, 8)
 labels, folds = draws.random((500, 1)) < 0.5, np.arange(500) % 5
 def task():

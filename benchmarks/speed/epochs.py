@@ -26,7 +26,7 @@ from _record import kept, with_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets
-from groupnoise.clicks.evidence_options import DECIDED, DEEP, click_options
+from groupnoise.clicks.evidence.options import DECIDED, DEEP, click_options
 
 N_CLICKS, N_USERS, N_ITEMS = 1_000_000, 10_000, 20_000
 MEMBERS = {"windows": "windows", "sum": None, "recurrence": "recurrence", "deep": DEEP}

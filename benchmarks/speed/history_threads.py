@@ -29,11 +29,11 @@ from _record import write_result
 from epochs import FILE, movielens, zipf_log
 
 from groupnoise import Groups
-from groupnoise.clicks import evidence_steps, evidence_training
-from groupnoise.clicks.evidence import EvidenceModel
-from groupnoise.clicks.evidence_options import DEEP, ENCODER_SIZES
-from groupnoise.clicks.evidence_steps import EvidencePlan
-from groupnoise.clicks.recurrence_training import RecurrentEncoder
+from groupnoise.clicks.evidence import steps as evidence_steps, training as evidence_training
+from groupnoise.clicks.evidence.model import EvidenceModel
+from groupnoise.clicks.evidence.options import DEEP, ENCODER_SIZES
+from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
+from groupnoise.clicks.evidence.steps import EvidencePlan
 from groupnoise.core.arrays import torch_generator
 from groupnoise.core.device import keeping_freed_memory
 

@@ -25,7 +25,7 @@ from groupnoise.clicks.baselines import (
     ItemCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.ranking import rank_and_list
+from groupnoise.clicks.evaluation.ranking import rank_and_list
 from groupnoise.io.named import load_dataset
 
 LOGS = ("movielens-1m", "amazon-video-games")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from groupnoise.core.groups import Groups as Groups
     from groupnoise.core.loss import GroupLoss as GroupLoss
     from groupnoise.core.threads import configure_threads as configure_threads
-    from groupnoise.io.model_files import load_model as load_model
+    from groupnoise.io.folders.model_files import load_model as load_model
 
 __version__ = "0.1.0"
 

@@ -37,7 +37,7 @@ TOP_LEVEL_MAY_IMPORT = {
     "__init__": FOLDERS - {"cli"},  # public names, loaded lazily
     "__main__": {"cli"},
 }
-SWITCHBOARDS = {"io/model_files.py": ROOMS, "io/named.py": ROOMS, "io/setting.py": ROOMS}
+SWITCHBOARDS = {"io/folders/model_files.py": ROOMS, "io/named.py": ROOMS, "io/setting.py": ROOMS}
 """Files that know all settings: whichever model or data set a name or a folder turns out to be."""
 
 WITHOUT_TORCH = {"io", "pages", "recall", "audit", "votes", "review", "reproduce", "cli"}

@@ -105,10 +105,10 @@ def test_a_recommender_on_a_device_leaves_no_tensor_behind(name, monkeypatch):
 @pytest.mark.parametrize("n_negatives", [None, 3])
 def test_added_evidence_trains_on_a_device(monkeypatch, encoder, n_negatives):
     from groupnoise import Groups
-    from groupnoise.clicks.evidence import EvidenceModel
-    from groupnoise.clicks.evidence_steps import EvidencePlan
-    from groupnoise.clicks.evidence_training import train_evidence
-    from groupnoise.clicks.recurrence_training import RecurrentEncoder
+    from groupnoise.clicks.evidence.model import EvidenceModel
+    from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
+    from groupnoise.clicks.evidence.steps import EvidencePlan
+    from groupnoise.clicks.evidence.training import train_evidence
     from groupnoise.core.device import training_on
 
     histories = Groups.from_lists(HISTORIES)

@@ -22,7 +22,7 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
     SASRecRecommender,
 )
-from groupnoise.clicks.windows import cut_windows
+from groupnoise.clicks.windows.cutting import cut_windows
 from groupnoise.core import hit_at_k
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
 from groupnoise.io.files import write_json

@@ -9,8 +9,8 @@ import pytest
 
 from click_journeys import QUICK, run
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.io.model_files import load_model
-from groupnoise.io.training_record import read_training_record
+from groupnoise.io.folders.model_files import load_model
+from groupnoise.io.folders.training_record import read_training_record
 
 
 def write_log(path: Path, clicks: list[tuple[str, str, int]]) -> Path:

@@ -20,9 +20,9 @@ from groupnoise.cli.export import export
 from groupnoise.cli.recall import recall
 from groupnoise.cli.serve import serve
 from groupnoise.clicks.baselines import CooccurrenceRecommender
-from groupnoise.clicks.item_table import read_items
+from groupnoise.clicks.items.table import read_items
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
-from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.io.folders.array_folder import read_folder, write_folder
 from groupnoise.recall import RecallOptions, open_artifact
 
 LOG = [["tea", "cup", "spoon", "pot"], ["nail", "hammer", "saw", "drill"]] * 15

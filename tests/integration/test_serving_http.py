@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
-from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.io.folders.array_folder import read_folder, write_folder
 from groupnoise.recall.http import Limits
 from serving_support import IDS, running_service, write_neighbour_shop, write_shop
 

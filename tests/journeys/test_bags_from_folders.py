@@ -97,7 +97,7 @@ def test_an_audit_and_a_converted_folder_keep_what_was_read(command, tmp_path):
     command("audit", data, *words, "-o", "audit", "-q", "--folds", "2", *QUICK)
     assert (tmp_path / "audit/report.html").is_file()
     command("data", "convert", data, "stored", *words)
-    from groupnoise.io.data_folder import open_groups
+    from groupnoise.io.folders.data_folder import open_groups
 
     stored = open_groups(tmp_path / "stored")
     assert stored.patients.tolist() == patients

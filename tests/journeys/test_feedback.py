@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from groupnoise.clicks import make_shop
-from groupnoise.clicks.replay import logged_by_version, read_impressions
+from groupnoise.clicks.evaluation.replay import logged_by_version, read_impressions
 from groupnoise.recall.http import Limits
 from processes import run_python
 from serving_support import running_service, write_shop

@@ -13,12 +13,11 @@ import numpy as np
 import polars as pl
 
 from groupnoise.audit.issues import GroupIssues
-from groupnoise.clicks.filters import keep_clicks
+from groupnoise.clicks.reading.filters import keep_clicks
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.answer_files import write_columns
-from groupnoise.io.cells import BOOLEANS
 from groupnoise.io.datasets import (
     BagDataset,
     ClickDataset,
@@ -27,11 +26,12 @@ from groupnoise.io.datasets import (
     subset_rows,
 )
 from groupnoise.io.files import atomic_path
-from groupnoise.io.label_columns import hold_one_label_each
-from groupnoise.io.label_spellings import JOINTS, spelling_key
-from groupnoise.io.memberships import LABEL_SEPARATORS, literals
+from groupnoise.io.labels.columns import hold_one_label_each
+from groupnoise.io.labels.memberships import LABEL_SEPARATORS, literals
+from groupnoise.io.labels.spellings import JOINTS, spelling_key
 from groupnoise.io.setting import RowLabels, setting_of
-from groupnoise.io.tables import Table
+from groupnoise.io.tables.cells import BOOLEANS
+from groupnoise.io.tables.table import Table
 
 FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow", ".xlsx")
 """Suffixes that make a cleaned copy a file."""

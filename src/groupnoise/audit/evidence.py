@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import Columns, FloatArray, IntArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import check_column, match_columns
-from groupnoise.io.tables import Table, read_table
+from groupnoise.io.columns.roles import check_column, match_columns
+from groupnoise.io.tables.table import Table, read_table
 from groupnoise.pages import data_address, encode_png
 
 

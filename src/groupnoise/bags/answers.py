@@ -13,8 +13,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import as_bags, check_no_scorer, holds_bags, read_bag_labels
+from groupnoise.bags.reading.forms import as_bags, check_no_scorer, holds_bags, read_bag_labels
+from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.groups import Groups

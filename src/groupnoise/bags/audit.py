@@ -19,8 +19,8 @@ from groupnoise.audit.evidence import (
     class_columns,
     object_posterior,
 )
-from groupnoise.bags.copies import kept_together, shared_instances
-from groupnoise.bags.label_words import negative_name
+from groupnoise.bags.reading.label_words import negative_name
+from groupnoise.bags.search.copies import kept_together, shared_instances
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
@@ -285,7 +285,9 @@ def _log_odds(
             return odds, HeldOutOdds(odds, labels)
         held = _odds_of_proba(known.probabilities, ensemble, columns)
         return odds, HeldOutOdds(held, with_none(known.belief[:, columns] > 0))
-    from groupnoise.bags.ensemble import calibrate_bags  # loads torch, and readers come by here
+    from groupnoise.bags.search.ensemble import (
+        calibrate_bags,  # loads torch, and readers come by here
+    )
 
     log_best = np.log(np.maximum(best, TINY))
     odds = np.empty(labels.shape)

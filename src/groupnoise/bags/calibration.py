@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from groupnoise.bags.answers import BagAnswers
-from groupnoise.bags.bag_odds import with_scaled_bags, with_scaled_instances
-from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import is_complete, read_instance_labels
+from groupnoise.bags.reading.forms import is_complete, read_instance_labels
+from groupnoise.bags.search.bag_odds import with_scaled_bags, with_scaled_instances
+from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated

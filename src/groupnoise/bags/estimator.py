@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from groupnoise.bags.automatic import Asked
 from groupnoise.bags.calibration import BagCalibration
-from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import (
+from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
+from groupnoise.bags.reading.forms import (
     as_bags,
     negative_column,
     read_bag_labels,
@@ -22,8 +21,9 @@ from groupnoise.bags.forms import (
     taught_bags,
     warn_of_flat_rows,
 )
-from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
-from groupnoise.bags.members import LIKELIHOODS
+from groupnoise.bags.search.decide import Asked
+from groupnoise.bags.search.ensemble import BagEnsemble
+from groupnoise.bags.search.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_anywhere
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import (

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.forms import is_complete
-from groupnoise.bags.label_words import known_labels_of, with_negative
 from groupnoise.bags.object_answers import (
     answered_columns,
     bag_probabilities,
     object_probabilities,
 )
+from groupnoise.bags.reading.forms import is_complete
+from groupnoise.bags.reading.label_words import known_labels_of, with_negative
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     add_class_figures,
@@ -31,7 +31,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.label_spellings import as_spelt
+from groupnoise.io.labels.spellings import as_spelt
 from groupnoise.io.setting import Evaluation
 
 OF_SETS = (

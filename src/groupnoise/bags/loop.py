@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from groupnoise.bags.answers import MAX_OBJECTS, BagAnswers
-from groupnoise.bags.members import FORESTS
+from groupnoise.bags.search.members import FORESTS
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.encoders import EmbeddingEncoder

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
-from groupnoise.bags.forms import as_bags, check_labelled, read_bag_labels
 from groupnoise.bags.pair_answers import PairAnswers
+from groupnoise.bags.reading.forms import as_bags, check_labelled, read_bag_labels
 from groupnoise.core.arrays import below
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.encoders import EmbeddingEncoder
@@ -33,7 +33,7 @@ from groupnoise.core.weighting import Similarity
 from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import ParameterError
-from groupnoise.io.model_files import pack_labels, unpack_labels
+from groupnoise.io.folders.model_files import pack_labels, unpack_labels
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import PAPER_TRAINING

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.label_words import known_labels_of
+from groupnoise.bags.reading.label_words import known_labels_of
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.datasets import BagDataset
+from groupnoise.io.folders.data_folder import new_data_folder
 
 STRETCH = ("begin", "end")
 """Names of coordinates that are a stretch of a recording or a text, not a place in a picture."""

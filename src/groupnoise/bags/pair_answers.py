@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
-from groupnoise.bags.forms import as_bags, check_labelled, read_bag_labels
+from groupnoise.bags.reading.forms import as_bags, check_labelled, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.groups import Groups

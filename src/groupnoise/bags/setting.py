@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.audit import BagSource, describe_bags
-from groupnoise.bags.copies import kept_together
 from groupnoise.bags.evaluation import evaluate_bags
-from groupnoise.bags.files import read_bags
-from groupnoise.bags.forms import as_bags, read_bag_labels
-from groupnoise.bags.label_words import (
-    about_negative,
-    known_labels_of,
-)
 from groupnoise.bags.object_answers import (
     answered_columns,
     background_name,
     object_probabilities,
     where_labels_differ,
 )
+from groupnoise.bags.reading.files import read_bags
+from groupnoise.bags.reading.forms import as_bags, read_bag_labels
+from groupnoise.bags.reading.label_words import (
+    about_negative,
+    known_labels_of,
+)
+from groupnoise.bags.search.copies import kept_together
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.class_metrics import (
     labels_as_names,
@@ -32,6 +32,7 @@ from groupnoise.core.class_metrics import (
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
+from groupnoise.io.folders.training_record import draw_held_out
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -42,7 +43,6 @@ from groupnoise.io.setting import (
     check_two_labels,
     fingerprints_of,
 )
-from groupnoise.io.training_record import draw_held_out
 
 MAX_FINGERPRINT_ROWS = 1024
 """About how many instances tell a large bag from others; the checksum of all would take long."""

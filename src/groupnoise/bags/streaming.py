@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.automatic import MIN_BAGS, Asked, Outcome, decide_members
-from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.files import read_bags
-from groupnoise.bags.held_out import calibrated, combined, draw_folds
-from groupnoise.bags.out_of_fold import (
+from groupnoise.bags.reading.files import read_bags
+from groupnoise.bags.search.decide import MIN_BAGS, Asked, Outcome, decide_members
+from groupnoise.bags.search.ensemble import BagEnsemble
+from groupnoise.bags.search.held_out import calibrated, combined, draw_folds
+from groupnoise.bags.search.out_of_fold import (
     draw_held_out_bags,
     search_rows,
     train_on_all,
@@ -24,8 +24,8 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.data_folder import is_data_folder, make_once, open_groups, write_groups
 from groupnoise.io.datasets import BagDataset
+from groupnoise.io.folders.data_folder import is_data_folder, make_once, open_groups, write_groups
 
 SAMPLE_BAGS = 120
 """Bags that settings are compared on; of each as many instances as the comparison may hold."""

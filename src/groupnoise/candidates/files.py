@@ -15,32 +15,32 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.answer_files import ANSWER, is_resolved
-from groupnoise.io.array_files import (
+from groupnoise.io.columns.features import features_of_table
+from groupnoise.io.columns.names import INDICATORS
+from groupnoise.io.columns.no_features import RowAnswers
+from groupnoise.io.columns.roles import check_no_votes, match_columns, need_column, pick_column
+from groupnoise.io.columns.word_features import categories_of, say_of_categories
+from groupnoise.io.datasets import PartialLabelDataset
+from groupnoise.io.folders.data_folder import open_if_stored
+from groupnoise.io.labels.columns import in_one_column
+from groupnoise.io.labels.heard import heard_in_words, heard_labels
+from groupnoise.io.labels.memberships import read_memberships, read_truth, read_weights
+from groupnoise.io.labels.spellings import (
+    labels_to_look_at,
+    split_names,
+)
+from groupnoise.io.tables.array_files import (
     NamedArrays,
     check_array_rows,
     class_index,
     read_input,
     turn_rows_first,
 )
-from groupnoise.io.cells import and_more
-from groupnoise.io.column_names import INDICATORS
-from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
-from groupnoise.io.data_folder import open_if_stored
-from groupnoise.io.datasets import PartialLabelDataset
-from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.heard_labels import heard_in_words, heard_labels
-from groupnoise.io.label_columns import in_one_column
-from groupnoise.io.label_spellings import (
-    labels_to_look_at,
-    split_names,
-)
-from groupnoise.io.memberships import read_memberships, read_truth, read_weights
-from groupnoise.io.missing_numbers import Fill, Learned, fill_of
-from groupnoise.io.no_features import RowAnswers
-from groupnoise.io.plain_cells import columns_of_words
-from groupnoise.io.sources import Report, say_nothing
-from groupnoise.io.tables import Table
-from groupnoise.io.word_features import categories_of, say_of_categories
+from groupnoise.io.tables.cells import and_more
+from groupnoise.io.tables.missing_numbers import Fill, Learned, fill_of
+from groupnoise.io.tables.plain_cells import columns_of_words
+from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.table import Table
 
 CANDIDATE_PREFIXES = (*INDICATORS, "label_")
 

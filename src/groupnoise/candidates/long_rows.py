@@ -7,8 +7,8 @@ from collections.abc import Collection
 import polars as pl
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.cell_guess import WHOLE, holds_vectors
-from groupnoise.io.tables import Table
+from groupnoise.io.columns.cell_guess import WHOLE, holds_vectors
+from groupnoise.io.tables.table import Table
 
 MIN_OBJECTS, MIN_MEAN_ROWS = 10, 1.2
 """Objects, and rows of each, from which on no accident is likely."""

@@ -37,7 +37,8 @@ from groupnoise.io.description import (
     histogram_of_classes,
     histogram_of_sizes,
 )
-from groupnoise.io.label_spellings import as_spelt
+from groupnoise.io.folders.training_record import draw_held_out
+from groupnoise.io.labels.spellings import as_spelt
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -47,7 +48,6 @@ from groupnoise.io.setting import (
     check_labels_given,
     check_two_labels,
 )
-from groupnoise.io.training_record import draw_held_out
 
 TOP = 3
 """How many of the best classes may hold the truth in the third figure; 2 of three classes."""

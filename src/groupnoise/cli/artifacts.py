@@ -236,8 +236,8 @@ def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None =
 @contextmanager
 def _changing(artifact: Path) -> Iterator[Path]:
     """Yield what to change: an artifact itself, or a copy that its registry then promotes."""
-    from groupnoise.io.array_folder import read_manifest
     from groupnoise.io.files import explaining_writes
+    from groupnoise.io.folders.array_folder import read_manifest
     from groupnoise.recall.registry import Registry, is_registry, served_folder
 
     if not is_registry(artifact):

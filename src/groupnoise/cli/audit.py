@@ -212,7 +212,7 @@ def _write_clean(
         cleaned_table,
         write_cleaned_table,
     )
-    from groupnoise.io.data_folder import write_groups
+    from groupnoise.io.folders.data_folder import write_groups
 
     users, clicks = drops
     cleaned = cleaned_copy(

@@ -275,7 +275,7 @@ def convert(
     interruption the same command resumes where it stopped.
     """
     from groupnoise.core.checks import check_choice
-    from groupnoise.io.data_folder import write_groups
+    from groupnoise.io.folders.data_folder import write_groups
     from groupnoise.io.setting import find_setting
 
     kind = find_setting(setting)
@@ -304,8 +304,8 @@ def _convert_log(
     quiet: bool,
     **options: Any,
 ) -> str:
-    from groupnoise.clicks.stored_windows import write_windows
-    from groupnoise.clicks.streaming import convert_clicks
+    from groupnoise.clicks.reading.streaming import convert_clicks
+    from groupnoise.clicks.windows.stored import write_windows
     from groupnoise.io.setting import setting_of
 
     with conversion_progress(quiet) as show:

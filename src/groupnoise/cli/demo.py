@@ -233,7 +233,7 @@ class Report:
 
 def _measure_recall(request: Request, seeds: Sequence[int]) -> Report:
     """Run methods on logs under protocols."""
-    from groupnoise.clicks.splits import ClickProtocol
+    from groupnoise.clicks.evaluation.splits import ClickProtocol
     from groupnoise.reproduce.recall import (
         DEFAULT_PROTOCOLS,
         QUICK_METHODS,

@@ -26,9 +26,9 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.recall_metrics import Interval
+    from groupnoise.clicks.evaluation.recall_metrics import Interval
+    from groupnoise.io.folders.training_record import TrainingRecord
     from groupnoise.io.setting import Evaluation
-    from groupnoise.io.training_record import TrainingRecord
 
 PARTS = ("held-out", "all")
 DEFAULT_AT = "10"
@@ -82,9 +82,9 @@ def evaluate(
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import write_text
-    from groupnoise.io.model_files import weights_of
+    from groupnoise.io.folders.model_files import weights_of
+    from groupnoise.io.folders.training_record import read_training_record
     from groupnoise.io.setting import as_record
-    from groupnoise.io.training_record import read_training_record
     from groupnoise.pages import evaluation_page
 
     if on is not None:
@@ -171,7 +171,7 @@ def _evaluation_options(
                 f"{found.setting.name} data."
             )
         return {}
-    from groupnoise.clicks.splits import ClickProtocol
+    from groupnoise.clicks.evaluation.splits import ClickProtocol
 
     words = [word.strip() for word in at.split(",")]
     if not all(word.isdigit() and int(word) > 0 for word in words):
@@ -209,9 +209,9 @@ def _ahead(
     options_given: dict[str, Any],
 ) -> dict[str, Interval]:
     """Return by how much a model is ahead of another that held out the same."""
-    from groupnoise.clicks.evaluation import paired_differences
-    from groupnoise.io.model_files import load_model
-    from groupnoise.io.training_record import read_training_record
+    from groupnoise.clicks.evaluation.evaluate import paired_differences
+    from groupnoise.io.folders.model_files import load_model
+    from groupnoise.io.folders.training_record import read_training_record
 
     theirs = read_training_record(against)
     if rows is not None and record is not None:
@@ -303,7 +303,7 @@ def _count_namesakes(
 
 def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
     """Say that probabilities are judged by what they were made honest with."""
-    from groupnoise.io.training_record import read_calibration_record
+    from groupnoise.io.folders.training_record import read_calibration_record
 
     record, units = read_calibration_record(model), found.setting.units
     flattered = "calibration error and log loss flatter it."

@@ -81,14 +81,14 @@ def export(
 
     Exporting to a registry adds a version; `groupnoise versions promote` puts it into service.
     """
-    from groupnoise.clicks.item_table import read_items
+    from groupnoise.clicks.items.table import read_items
     from groupnoise.io.files import (
         ARTIFACT,
         check_not_own_input,
         check_replaceable,
         check_writable_folder,
     )
-    from groupnoise.io.training_record import training_summary
+    from groupnoise.io.folders.training_record import training_summary
     from groupnoise.recall.artifact import add_index, describe_training, open_artifact
     from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.reference import add_reference
@@ -215,7 +215,7 @@ def _destination(output: Path, is_new_registry: bool) -> Iterator[Path]:
 
 def _artifact_in(folder: Path) -> Path | None:
     """Return the artifact that a folder is, or that a registry serves; None where it is neither."""
-    from groupnoise.io.array_folder import read_manifest
+    from groupnoise.io.folders.array_folder import read_manifest
     from groupnoise.recall.registry import is_registry, served_folder
 
     if is_registry(folder):
@@ -242,7 +242,7 @@ def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -
 
 
 def _load(folder: Path) -> Any:
-    from groupnoise.io.model_files import load_model
+    from groupnoise.io.folders.model_files import load_model
 
     fitted = load_model(folder)
     if not hasattr(fitted, "recommend"):
@@ -261,7 +261,7 @@ def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any)
 
 def _read_evaluation(path: Path, model: Path) -> dict[str, Any]:
     """Return an evaluation after checking that it is one of this very model."""
-    from groupnoise.io.model_files import weights_of
+    from groupnoise.io.folders.model_files import weights_of
 
     found = _read_object(path)
     if found.get("weights") != weights_of(model):

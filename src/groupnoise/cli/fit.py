@@ -43,7 +43,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.io.training_record import TrainingRecord
+    from groupnoise.io.folders.training_record import TrainingRecord
     from groupnoise.training.checkpoints import Checkpoints
 
 
@@ -260,7 +260,11 @@ def _log_on_disk(asked: _Asked, options: DataOptions, folder: Path) -> _Task:
 
 def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> TrainingRecord | None:
     """Train, save the model and return what it remembers; None in workers, who save nothing."""
-    from groupnoise.io.training_record import TrainingRecord, training_entry, write_training_record
+    from groupnoise.io.folders.training_record import (
+        TrainingRecord,
+        training_entry,
+        write_training_record,
+    )
     from groupnoise.training.saver import training_alone  # loads torch
 
     asked, estimator, found = task.asked, task.estimator, task.found
@@ -323,7 +327,7 @@ def _with_truth(options: DataOptions, column: str) -> DataOptions:
 
 def _with_export(found: Found, training: Any, path: str) -> Any:
     """Return training bags with what people answered about them at the desk."""
-    from groupnoise.bags.label_words import with_answers
+    from groupnoise.bags.reading.label_words import with_answers
 
     if found.setting.name != "mil":
         raise ParameterError(

@@ -113,8 +113,8 @@ def with_labels_if_any(
 
     `what`: how a sentence begins that refuses other data.
     """
-    from groupnoise.bags.bag_folder import holds_bag_files
-    from groupnoise.bags.label_table import labels_in
+    from groupnoise.bags.reading.bag_folder import holds_bag_files
+    from groupnoise.bags.reading.label_table import labels_in
 
     try:
         fitted, found, _ = find_model_and_data(model, data, options)

@@ -16,7 +16,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import ModelFileError
 
 if TYPE_CHECKING:
-    from groupnoise.io.training_record import TrainingRecord
+    from groupnoise.io.folders.training_record import TrainingRecord
 
 EXTRAS = {
     "data": ("pyarrow",),
@@ -91,8 +91,8 @@ WORDS: dict[str, dict[Any, str]] = {
 )
 def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> None:
     """Show what a model is, what it was trained on and what `fit` decided."""
-    from groupnoise.io.model_files import read_model_manifest, weights_in
-    from groupnoise.io.training_record import read_training_record
+    from groupnoise.io.folders.model_files import read_model_manifest, weights_in
+    from groupnoise.io.folders.training_record import read_training_record
 
     manifest = read_model_manifest(model)
     if as_json:
@@ -125,7 +125,7 @@ def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> N
 
 def _show_columns(record: TrainingRecord | None, fitted: dict[str, Any], show_all: bool) -> None:
     """Say which columns of its file a model takes for what."""
-    from groupnoise.io.column_names import NAMED_PARTS
+    from groupnoise.io.columns.names import NAMED_PARTS
 
     options = {} if record is None else record.options
     parts = [(part, options[part]) for part in NAMED_PARTS if options.get(part)]

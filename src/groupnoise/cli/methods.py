@@ -29,7 +29,7 @@ from groupnoise.cli.sources import Found, find_data
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.recall_metrics import Interval
+    from groupnoise.clicks.evaluation.recall_metrics import Interval
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
 NAMES_A_LABEL = ("background_label", "negative_label")

@@ -129,9 +129,9 @@ def _write_per_bag(
 
 def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns of the input that go with the answers: its ids and those asked for."""
-    from groupnoise.io.columns import match_columns
-    from groupnoise.io.feature_columns import column_of_names
-    from groupnoise.io.no_features import is_id_name
+    from groupnoise.io.columns.features import column_of_names
+    from groupnoise.io.columns.no_features import is_id_name
+    from groupnoise.io.columns.roles import match_columns
 
     data = found.dataset
     has_rows = found.is_file and data.columns is not None and data.source_rows is not None
@@ -178,8 +178,8 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
     Example: groupnoise calibrate model bags.csv -o calibrated
     """
     from groupnoise.io.files import check_not_own_input, check_writable_folder
-    from groupnoise.io.model_files import load_model
-    from groupnoise.io.training_record import (
+    from groupnoise.io.folders.model_files import load_model
+    from groupnoise.io.folders.training_record import (
         CalibrationRecord,
         read_calibration_record,
         write_calibration_record,

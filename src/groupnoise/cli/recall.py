@@ -30,7 +30,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.replay import ReplayedPolicy
+    from groupnoise.clicks.evaluation.replay import ReplayedPolicy
     from groupnoise.recall.batch import BatchProgress
     from groupnoise.recall.lists import ItemList
     from groupnoise.recall.model import RecallModel
@@ -211,7 +211,7 @@ def replay(
 
     Example: groupnoise replay shown.csv --model runs/a --model runs/b --histories clicks.csv
     """
-    from groupnoise.clicks.replay import (
+    from groupnoise.clicks.evaluation.replay import (
         about_replay,
         logged_by_version,
         read_impressions,
@@ -274,8 +274,8 @@ def _chances_of_models(
     """Return the chance of every row under each model, and how many users are new."""
     import numpy as np
 
-    from groupnoise.clicks.replay import chances_of_model
-    from groupnoise.io.model_files import load_model
+    from groupnoise.clicks.evaluation.replay import chances_of_model
+    from groupnoise.io.folders.model_files import load_model
     from groupnoise.io.setting import setting_of_model
 
     read = read_histories_for(folders[0], histories, options)

@@ -102,7 +102,7 @@ def review(
 def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:
     """Return what asks for the right label of rows, given the answers so far."""
     from groupnoise.audit.evidence import picture_columns, picture_paths
-    from groupnoise.io.tables import Table
+    from groupnoise.io.tables.table import Table
     from groupnoise.review.questions import RowQuestions
     from groupnoise.votes.resolution import resolve
 

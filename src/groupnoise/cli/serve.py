@@ -29,9 +29,9 @@ def write_demo(folder: Path) -> tuple[Path, Path]:
     """Train both models on the shop and return their artifact folders."""
     from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
     from groupnoise.clicks.estimator import MaxMatchingRecommender
-    from groupnoise.clicks.ranking import rank_targets
+    from groupnoise.clicks.evaluation.ranking import rank_targets
+    from groupnoise.clicks.evaluation.splits import split_clicks
     from groupnoise.clicks.shop import make_shop
-    from groupnoise.clicks.splits import split_clicks
     from groupnoise.core.metrics import hit_at_k, ndcg_at_k
 
     shop = make_shop(N_USERS, N_ITEMS, stray_rate=STRAY_RATE, random_state=SEED)

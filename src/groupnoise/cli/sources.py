@@ -12,12 +12,12 @@ from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of, say_as
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.item_table import ItemRows
-    from groupnoise.clicks.log import Histories
+    from groupnoise.clicks.items.table import ItemRows
+    from groupnoise.clicks.reading.log import Histories
+    from groupnoise.io.folders.training_record import TrainingRecord
     from groupnoise.io.registry import DatasetEntry
     from groupnoise.io.setting import Setting
-    from groupnoise.io.tables import Table
-    from groupnoise.io.training_record import TrainingRecord
+    from groupnoise.io.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Found:
 
     def table(self) -> Table:
         """Return the rows of the file itself, with all its columns."""
-        from groupnoise.io.array_files import ARRAY_FORMATS
-        from groupnoise.io.sources import find_source
-        from groupnoise.io.tables import read_table
+        from groupnoise.io.tables.array_files import ARRAY_FORMATS
+        from groupnoise.io.tables.sources import find_source
+        from groupnoise.io.tables.table import read_table
 
         said = ("separator", "header", "sheet", "encoding")
         form = {key: value for key, value in self.options.items() if key in said}
@@ -66,8 +66,8 @@ def find_data(
     a file does not have is forgotten. `check`: told the setting of a file before it is read.
     `reader_options`: `feature_names` and `labels_needed` of the reader.
     """
-    from groupnoise.io.data_folder import is_data_folder
     from groupnoise.io.files import ARTIFACT, KINDS, MODEL, form_of
+    from groupnoise.io.folders.data_folder import is_data_folder
     from groupnoise.io.registry import list_datasets
     from groupnoise.io.setting import find_setting
 
@@ -113,8 +113,8 @@ def _found_by_name(name: str, options: DataOptions, check: Callable[[str], None]
 
 
 def _found_stored(name: str, options: DataOptions) -> Found:
-    from groupnoise.io.data_folder import open_groups
     from groupnoise.io.datasets import Windows
+    from groupnoise.io.folders.data_folder import open_groups
     from groupnoise.io.setting import setting_of
 
     stored = open_groups(name)
@@ -132,9 +132,9 @@ def _found_stored(name: str, options: DataOptions) -> Found:
 
 def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
     """Return what a file holds, with the columns its cells told, and say so on the error stream."""
-    from groupnoise.bags.bag_folder import holds_bag_files
+    from groupnoise.bags.reading.bag_folder import holds_bag_files
+    from groupnoise.io.columns.setting_guess import guess_setting
     from groupnoise.io.setting import find_setting
-    from groupnoise.io.setting_guess import guess_setting
 
     if "labels" in options.columns:
         return find_setting("mil"), options
@@ -149,7 +149,7 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
 
 def _told_by_cells(name: str, options: DataOptions) -> DataOptions | None:
     """Return options with the columns that cells tell of a setting that was given, if they do."""
-    from groupnoise.io.setting_guess import guess_setting
+    from groupnoise.io.columns.setting_guess import guess_setting
 
     if options.setting is None:
         return None
@@ -163,7 +163,7 @@ def _told_by_cells(name: str, options: DataOptions) -> DataOptions | None:
 
 def with_guessed_setting(name: str, options: DataOptions) -> DataOptions:
     """Return options that say what a file holds, by its head alone, so that it need not be read."""
-    from groupnoise.io.data_folder import is_data_folder
+    from groupnoise.io.folders.data_folder import is_data_folder
 
     is_file = is_pattern(name) or (Path(name).exists() and not is_data_folder(name))
     if options.setting is not None or not is_file:
@@ -185,9 +185,9 @@ def find_model_and_data(
     The model knows its setting and how its own file was read, so that need not be said again.
     """
     from groupnoise.io.datasets import select_features
-    from groupnoise.io.model_files import load_model
+    from groupnoise.io.folders.model_files import load_model
+    from groupnoise.io.folders.training_record import read_training_record
     from groupnoise.io.setting import find_setting, setting_of_model
-    from groupnoise.io.training_record import read_training_record
 
     fitted = load_model(model)
     record = read_training_record(model)
@@ -255,10 +255,10 @@ def read_file(
     **reader_options: Any,
 ) -> Found:
     """Read a user's own file and say in one line what was guessed, on the error stream."""
-    from groupnoise.clicks.oddities import ABOUT_CLICKS
+    from groupnoise.clicks.reading.oddities import ABOUT_CLICKS
     from groupnoise.core.misspelt_labels import TYPING_ERROR
-    from groupnoise.io.columns import read_as_remembered
-    from groupnoise.io.missing_numbers import OTHER_UNITS
+    from groupnoise.io.columns.roles import read_as_remembered
+    from groupnoise.io.tables.missing_numbers import OTHER_UNITS
 
     check_columns(setting, options)
     guesses: list[str] = []
@@ -290,7 +290,7 @@ def clicks_remembered(columns: dict[str, Any]) -> dict[str, Any]:
 
 def item_column_of(model: Path) -> str | None:
     """Return what the log of a model calls its items, None where the model does not say."""
-    from groupnoise.io.training_record import read_training_record
+    from groupnoise.io.folders.training_record import read_training_record
 
     record = read_training_record(model)
     return None if record is None else clicks_remembered(record.options).get("item")
@@ -298,7 +298,7 @@ def item_column_of(model: Path) -> str | None:
 
 def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
     """Read a table of what is known of items, and say which column was taken as their ids."""
-    from groupnoise.clicks.item_table import read_item_rows
+    from groupnoise.clicks.items.table import read_item_rows
     from groupnoise.core.threads import is_first
 
     report = say_aside if is_first() else None
@@ -307,9 +307,9 @@ def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
 
 def read_histories_for(model: Path, source: str, options: DataOptions) -> Histories:
     """Read `--histories` as the user says, otherwise as the log that a model learned was read."""
-    from groupnoise.clicks.log import read_histories
-    from groupnoise.io.columns import read_as_remembered
-    from groupnoise.io.training_record import read_training_record
+    from groupnoise.clicks.reading.log import read_histories
+    from groupnoise.io.columns.roles import read_as_remembered
+    from groupnoise.io.folders.training_record import read_training_record
 
     record = read_training_record(model)
     try:

@@ -130,7 +130,7 @@ def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
     rows of items. `batch_size` of the `estimator`, not fitted yet, is set where it is "auto" and
     the log of the `dataset` is long enough for `count` workers.
     """
-    from groupnoise.clicks.window_training import CLICK_VALUES, WindowTraining
+    from groupnoise.clicks.windows.training import CLICK_VALUES, WindowTraining
 
     if count == 1 or not isinstance(estimator, WindowTraining):
         return None
@@ -153,9 +153,9 @@ def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
 
 def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Found:
     """Return click histories that need not fit in memory; a log is converted inside `folder`."""
-    from groupnoise.clicks.oddities import about_bots
-    from groupnoise.clicks.streaming import clicks_on_disk
-    from groupnoise.io.data_folder import is_data_folder
+    from groupnoise.clicks.reading.oddities import about_bots
+    from groupnoise.clicks.reading.streaming import clicks_on_disk
+    from groupnoise.io.folders.data_folder import is_data_folder
     from groupnoise.io.setting import find_setting
 
     clicks = find_setting("rs")
@@ -201,8 +201,8 @@ def open_bags(data: str, options: DataOptions, folder: Path) -> Found:
 
 def holds_bags(data: str, options: DataOptions) -> bool:
     """Tell whether DATA is files of bags, or a folder of bags that was converted."""
-    from groupnoise.io.data_folder import is_data_folder, open_groups
     from groupnoise.io.datasets import BagDataset
+    from groupnoise.io.folders.data_folder import is_data_folder, open_groups
 
     if is_data_folder(data):
         return isinstance(open_groups(data), BagDataset)
@@ -217,7 +217,7 @@ def cut_on_disk(
     A copy of the log without these clicks would be as large as the log, so they are left out where
     the windows are cut.
     """
-    from groupnoise.clicks.stored_windows import windows_on_disk
+    from groupnoise.clicks.windows.stored import windows_on_disk
 
     if estimator.shuffle_pool is None:
         estimator.set_params(shuffle_pool=SHUFFLE_POOL)

@@ -16,7 +16,7 @@ from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.core.arrays import IntArray
-    from groupnoise.io.training_record import TrainingRecord
+    from groupnoise.io.folders.training_record import TrainingRecord
 
 MAX_COMPARED = 1000
 """Users whose clicks are looked for in both logs."""
@@ -43,11 +43,11 @@ def go_on(
     """Update a model with the clicks of a log, and save it."""
     import numpy as np
 
-    from groupnoise.clicks.oddities import about_lost_zeros
+    from groupnoise.clicks.reading.oddities import about_lost_zeros
     from groupnoise.io.files import read_ids
-    from groupnoise.io.model_files import load_model
+    from groupnoise.io.folders.model_files import load_model
+    from groupnoise.io.folders.training_record import read_training_record, write_training_record
     from groupnoise.io.setting import find_setting
-    from groupnoise.io.training_record import read_training_record, write_training_record
 
     fitted = load_model(model)
     if not hasattr(fitted, "partial_fit"):
@@ -107,7 +107,7 @@ def _record(
     """Return what the model remembers now; `said`: of how many clicks it learned, and items."""
     import numpy as np
 
-    from groupnoise.io.training_record import TrainingRecord, training_entry
+    from groupnoise.io.folders.training_record import TrainingRecord, training_entry
 
     record = TrainingRecord.of(found.setting, dataset, np.zeros(0, dtype=np.int64), found.options)
     times = found.dataset.timestamps
@@ -119,7 +119,7 @@ def _record(
 
 def _holding_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -> TrainingRecord:
     """Return the record with what is held out of this log, and of those before it."""
-    from groupnoise.io.training_record import HeldOutOfLog
+    from groupnoise.io.folders.training_record import HeldOutOfLog
 
     held_before = dict(record.held_before)
     held_before.pop(fingerprint, None)  # it may be learned again, and whole
@@ -161,7 +161,7 @@ def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -
 
 def _share_known(found: Found, before: Any) -> float | None:
     """Return the share of the histories that a model remembers which a log has, if it does."""
-    from groupnoise.io.training_record import unpacked
+    from groupnoise.io.folders.training_record import unpacked
 
     remembered = unpacked(before.trained)
     return found.setting.share_begun(found.dataset, remembered) if len(remembered) else None
@@ -235,7 +235,7 @@ def _joined(new: Any, old: Any) -> tuple[Any, Any]:
     """Return one data set of old and new clicks, and how many of each history are old."""
     import numpy as np
 
-    from groupnoise.clicks.catalogue import Catalogue
+    from groupnoise.clicks.items.catalogue import Catalogue
     from groupnoise.core.groups import Groups
 
     if old is None:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
-from groupnoise.clicks.history_split import FIRST_DATE, MILLISECONDS
-from groupnoise.clicks.windows import blocks_of_histories, cut_windows
+from groupnoise.clicks.evaluation.history_split import FIRST_DATE, MILLISECONDS
+from groupnoise.clicks.windows.cutting import blocks_of_histories, cut_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted

@@ -9,15 +9,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from groupnoise.clicks.automatic import Decided, decide_evidence
-from groupnoise.clicks.catalogue import Catalogue, ItemHistories
-from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, REGRESSIONS, member_encoders
-from groupnoise.clicks.item_features import FeatureMap
-from groupnoise.clicks.linear_evidence import Linear
+from groupnoise.clicks.evidence.decide import Decided, decide_evidence
+from groupnoise.clicks.evidence.linear import Linear
+from groupnoise.clicks.evidence.model import Evidence
+from groupnoise.clicks.evidence.options import DECIDED, ENCODERS, REGRESSIONS, member_encoders
+from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories
+from groupnoise.clicks.items.features import FeatureMap
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.updates import UpdatableRecommender
-from groupnoise.clicks.window_training import CLICK_VALUES
+from groupnoise.clicks.windows.training import CLICK_VALUES
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
@@ -46,8 +46,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
 
     Without parameters `fit` decides on held-out clicks how to learn from a log, and says so in
     `decisions_`. By default the evidence of a whole history is added before it is normalised over
-    the catalogue (:mod:`groupnoise.clicks.evidence`); the paper's groups of a few clicks, each
-    normalised by itself, are `normalization="click"`, which a parameter that only they have
+    the catalogue (:mod:`groupnoise.clicks.evidence.model`); the paper's groups of a few clicks,
+    each normalised by itself, are `normalization="click"`, which a parameter that only they have
     (`selection`, `recency`, `weighting` ...) asks for too.
 
     Parameters
@@ -91,13 +91,13 @@ class MaxMatchingRecommender(UpdatableRecommender):
         0.3.
     encoder : {"auto", "recurrence", "deep recurrence", None} or sequence, default="auto"
         What reads a history in order, for "history": "recurrence" adds to the sum over clicks what
-        gated recurrences make of their order, see :mod:`groupnoise.clicks.recurrence`; the deep
-        one has twice the layers, width and epochs, and one table whatever `shared`; None adds
+        gated recurrences make of their order (:mod:`groupnoise.clicks.evidence.recurrence`); the
+        deep one has twice the layers, width and epochs, and one table whatever `shared`; None adds
         nothing. Of a sequence each entry is a member, and their scores are averaged.
     linear : mapping, "auto" or None, default="auto"
         Linear evidence added to what was learned, for "history": for "together" (EASE),
         "following" and "next" a (weight, ridge, rate) and, if not 256, the rank; see
-        :mod:`groupnoise.clicks.linear_evidence`.
+        :mod:`groupnoise.clicks.evidence.linear`.
     max_epochs : int or "auto", default="auto"
         Passes over the data; "auto" is 6.
     batch_size : int or "auto", default="auto"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from groupnoise.clicks.evaluation.ranking import RowScores
 from groupnoise.clicks.mixture import (
     Float32Array,
     ItemVectors,
@@ -22,7 +23,6 @@ from groupnoise.clicks.mixture import (
     popular_negatives,
     recent_clicks,
 )
-from groupnoise.clicks.ranking import RowScores
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
 from groupnoise.core.chunked_softmax import log_normalizer

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import top_k
+from groupnoise.clicks.items.catalogue import top_k
 from groupnoise.clicks.recommender import BLOCK_ENTRIES, Recommender
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_count

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import (
+from groupnoise.clicks.items.catalogue import (
     Catalogue,
     ClickLog,
     IdHistories,
@@ -24,7 +24,7 @@ from groupnoise.clicks.catalogue import (
     item_indices,
     top_k,
 )
-from groupnoise.clicks.oddities import (
+from groupnoise.clicks.reading.oddities import (
     ABOUT_CLICKS,
     ORDER_OF_IDS,
     about_foreign_items,
@@ -36,8 +36,8 @@ from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, UnknownTargetError
-from groupnoise.io.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
 from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.folders.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
 
 BLOCK_ENTRIES = 1 << 22
 """Scores computed at once: 32 MB in double precision."""
@@ -176,7 +176,7 @@ class Recommender(BaseEstimator):
         sources: NDArray[Any],
     ) -> Any:
         """Return answers to the users of a frame as a frame of the same library."""
-        from groupnoise.io.tables import frame_like  # which loads polars
+        from groupnoise.io.tables.table import frame_like  # which loads polars
 
         users, ranks = np.nonzero(best >= 0)
         called = log.columns or {}

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from groupnoise.clicks.evidence.recurrence import Recurrence, recurrences_from
 from groupnoise.clicks.mixture import (
     SIMILARITIES,
     Float32Array,
@@ -28,7 +29,6 @@ from groupnoise.clicks.mixture import (
     recent_clicks,
     sigmoid_weight,
 )
-from groupnoise.clicks.recurrence import Recurrence, recurrences_from
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.exceptions import ParameterError
@@ -74,7 +74,7 @@ class ScoringRule:
         that an answer does not depend on who else asks.
     `normalization`: whether every click is normalised over the catalogue and the probabilities are
         mixed, or the evidence of all clicks is added to one query and normalised after; see
-        :mod:`groupnoise.clicks.evidence`. The four that follow belong to "history".
+        :mod:`groupnoise.clicks.evidence.model`. The four that follow belong to "history".
     `block_widths`: how many dimensions each block of the vectors has.
     `position_weights`: for each block the weight of a click by how many clicks came after it.
     `exponents`: for each block the exponent of the sum of weights that its evidence is divided by.

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.audit import ClickSource
-from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
-from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
-from groupnoise.clicks.filters import keep_clicks
-from groupnoise.clicks.history_split import split_histories
-from groupnoise.clicks.judged import TOP
-from groupnoise.clicks.log import read_clicks
-from groupnoise.clicks.oddities import about_foreign_items, about_lost_zeros, oddities_of
-from groupnoise.clicks.splits import MIN_PROTOCOL_CLICKS
+from groupnoise.clicks.evaluation.evaluate import evaluate_histories, evaluate_queries
+from groupnoise.clicks.evaluation.history_split import split_histories
+from groupnoise.clicks.evaluation.judged import TOP
+from groupnoise.clicks.evaluation.splits import MIN_PROTOCOL_CLICKS
+from groupnoise.clicks.items.catalogue import Catalogue, IndexedHistories
+from groupnoise.clicks.reading.filters import keep_clicks
+from groupnoise.clicks.reading.log import read_clicks
+from groupnoise.clicks.reading.oddities import about_foreign_items, about_lost_zeros, oddities_of
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -29,9 +29,9 @@ from groupnoise.io.description import (
     count_oddity,
     histogram_of_sizes,
 )
+from groupnoise.io.folders.training_record import MAX_HELD_OUT
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting
-from groupnoise.io.sources import Report
-from groupnoise.io.training_record import MAX_HELD_OUT
+from groupnoise.io.tables.sources import Report
 
 MAX_LOOKED_AT = 300_000
 """Clicks of a log that are compared with what a model remembers; they take a second."""

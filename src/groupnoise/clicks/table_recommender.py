@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories, asked_log, histories_of
-from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.evaluation.ranking import RowScores
+from groupnoise.clicks.evidence.model import Evidence
 from groupnoise.clicks.history_scores import (
     ItemSlices,
     among_all_clicks,
@@ -26,10 +26,15 @@ from groupnoise.clicks.history_scores import (
     score_catalogue,
     score_items,
 )
-from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.item_to_item import ItemToItemRecommender
+from groupnoise.clicks.items.catalogue import (
+    IndexedHistories,
+    ItemHistories,
+    asked_log,
+    histories_of,
+)
+from groupnoise.clicks.items.features import FeatureMap
 from groupnoise.clicks.mixture import ItemVectors, Mixture
-from groupnoise.clicks.ranking import RowScores
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import batch_rows, collate

@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.automatic import Decided
-from groupnoise.clicks.catalogue import Catalogue, ItemHistories, click_log
-from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.evidence_options import member_encoders
-from groupnoise.clicks.item_columns import Standing
-from groupnoise.clicks.item_table import ItemRows, catalogue_with, read_item_features
-from groupnoise.clicks.mixture import Float32Array, ItemVectors
-from groupnoise.clicks.resumed_evidence import (
+from groupnoise.clicks.evidence.decide import Decided
+from groupnoise.clicks.evidence.model import Evidence
+from groupnoise.clicks.evidence.options import member_encoders
+from groupnoise.clicks.evidence.resumed import (
     CAREFUL_RATE,
     among_neighbours,
     chosen_strength,
     placed_by_features,
     train_further,
 )
-from groupnoise.clicks.window_training import WindowTraining
-from groupnoise.clicks.windows import cut_windows, large_enough
+from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories, click_log
+from groupnoise.clicks.items.columns import Standing
+from groupnoise.clicks.items.table import ItemRows, catalogue_with, read_item_features
+from groupnoise.clicks.mixture import Float32Array, ItemVectors
+from groupnoise.clicks.windows.cutting import cut_windows, large_enough
+from groupnoise.clicks.windows.training import WindowTraining
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
 from groupnoise.core.checks import check_fraction
 from groupnoise.core.device import training_on

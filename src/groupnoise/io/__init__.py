@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.io.data_folder import open_groups as open_groups, write_groups as write_groups
     from groupnoise.io.datasets import (
         BagDataset as BagDataset,
         ClickDataset as ClickDataset,
@@ -13,6 +12,10 @@ if TYPE_CHECKING:
         single_label as single_label,
     )
     from groupnoise.io.description import describe as describe
+    from groupnoise.io.folders.data_folder import (
+        open_groups as open_groups,
+        write_groups as write_groups,
+    )
     from groupnoise.io.named import load_dataset as load_dataset
     from groupnoise.io.registry import (
         fetch_dataset as fetch_dataset,

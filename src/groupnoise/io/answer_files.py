@@ -18,10 +18,10 @@ from groupnoise.core.arrays import Columns
 from groupnoise.core.checks import require
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.files import atomic_path
-from groupnoise.io.label_spellings import columns_of_labels
+from groupnoise.io.labels.spellings import columns_of_labels
 
 if TYPE_CHECKING:
-    from groupnoise.io.tables import Table
+    from groupnoise.io.tables.table import Table
 
 FORMATS = (".csv", ".jsonl", ".parquet", ".xlsx")
 TABLE_FORMATS = ("csv", "parquet", "json")

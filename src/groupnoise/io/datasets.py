@@ -22,7 +22,7 @@ from groupnoise.core.arrays import (
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.column_names import plain_name
+from groupnoise.io.columns.names import plain_name
 
 BETWEEN = ": "
 """What stands between a column of text and a word of it in the name of a feature."""

@@ -16,7 +16,7 @@ from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, releas
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
-from groupnoise.io.sources import Report
+from groupnoise.io.tables.sources import Report
 
 if TYPE_CHECKING:
     from groupnoise.io.description import Description

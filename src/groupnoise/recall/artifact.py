@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.item_features import FeatureMap
+from groupnoise.clicks.items.features import FeatureMap
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.checks import check_choice, check_features, check_finite
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, MissingExtraError, ModelFileError
-from groupnoise.io.array_folder import read_folder, read_manifest, write_folder
 from groupnoise.io.files import MANIFEST, write_json
+from groupnoise.io.folders.array_folder import read_folder, read_manifest, write_folder
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.recall.items import ItemTable, pack_items

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import blocks
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io.array_folder import (
+from groupnoise.io.folders.array_folder import (
     INTEGERS,
     check_numbers,
     check_offsets,

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.log import Histories, is_log_of_rows, read_histories
-from groupnoise.clicks.oddities import about_foreign_items, about_lost_zeros
+from groupnoise.clicks.reading.log import Histories, is_log_of_rows, read_histories
+from groupnoise.clicks.reading.oddities import about_foreign_items, about_lost_zeros
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import read_as_remembered
-from groupnoise.io.data_folder import is_data_folder
+from groupnoise.io.columns.roles import read_as_remembered
 from groupnoise.io.files import check_not_own_input, check_writable_file, new_folder, write_json
-from groupnoise.io.sources import Report, find_source
+from groupnoise.io.folders.data_folder import is_data_folder
+from groupnoise.io.tables.sources import Report, find_source
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.recalled import CSV_HEADER, check_recall_format, join_parts, write_recalled
@@ -156,7 +156,7 @@ def _open_histories(
     n_bytes = sum(files.size_of(path)[0] for path in files.paths)
     if n_bytes <= IN_MEMORY_BYTES or not is_log_of_rows(files, columns):
         return read_histories(source, report=report, **columns)
-    from groupnoise.clicks.streaming import convert_clicks
+    from groupnoise.clicks.reading.streaming import convert_clicks
 
     place = folder / "clicks"
     if not is_data_folder(place):

@@ -14,8 +14,8 @@ from groupnoise import __version__
 from groupnoise.core.checks import require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, OutputError, ServiceError
-from groupnoise.io.array_folder import read_manifest
 from groupnoise.io.files import replaced_folder
+from groupnoise.io.folders.array_folder import read_manifest
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.registry import served_folder

@@ -20,7 +20,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.io.array_folder import check_positions, stored_array
+from groupnoise.io.folders.array_folder import check_positions, stored_array
 from groupnoise.recall.rankers import VectorRanker
 from groupnoise.recall.search import Eligible, ExactSearch, Ranking, nothing_found
 from groupnoise.recall.vectors import MatchingVectors

@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
-from groupnoise.clicks.item_columns import PREFIX
-from groupnoise.clicks.item_features import FeatureMap
-from groupnoise.clicks.item_table import (
+from groupnoise.clicks.items.columns import PREFIX
+from groupnoise.clicks.items.features import FeatureMap
+from groupnoise.clicks.items.table import (
     NO_CATEGORY,
     ItemRows,
     read_item_rows,
@@ -27,9 +27,9 @@ from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.array_folder import read_folder, write_folder
-from groupnoise.io.column_names import usual_column
-from groupnoise.io.sources import Report
+from groupnoise.io.columns.names import usual_column
+from groupnoise.io.folders.array_folder import read_folder, write_folder
+from groupnoise.io.tables.sources import Report
 from groupnoise.recall.artifact import (
     item_columns,
     log_columns,
@@ -106,7 +106,7 @@ def add_items(
     one row per new item, with the columns that the model was fitted with. `title`, `category`: the
     columns of titles and categories; by default those that `groupnoise export` was told, or with a
     usual name. `form`: `item`, `format`, `separator`, `header`, as
-    :func:`groupnoise.clicks.item_table.read_item_rows` takes them. Raises DataError if an item is
+    :func:`groupnoise.clicks.items.table.read_item_rows` takes them. Raises DataError if an item is
     there already or occurs twice, a column is missing, or the artifact has learned nothing from
     features.
     """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.catalogue import whole_number
+from groupnoise.clicks.items.catalogue import whole_number
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_of
 from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.recurrence import NORM_EPSILON, Recurrence
+from groupnoise.clicks.evidence.recurrence import NORM_EPSILON, Recurrence
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 from groupnoise.core.checks import require
 from groupnoise.exceptions import ParameterError

@@ -10,8 +10,8 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.array_folder import read_manifest
 from groupnoise.io.files import MANIFEST, write_json
+from groupnoise.io.folders.array_folder import read_manifest
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions

@@ -17,7 +17,6 @@ from typing import Any
 from groupnoise.core.checks import check_count
 from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
-from groupnoise.io.array_folder import read_manifest
 from groupnoise.io.files import (
     MANIFEST,
     explaining_writes,
@@ -27,6 +26,7 @@ from groupnoise.io.files import (
     sync_folder,
     write_json,
 )
+from groupnoise.io.folders.array_folder import read_manifest
 
 FORMAT = "groupnoise-registry"
 FORMAT_VERSION = 1

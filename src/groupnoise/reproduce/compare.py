@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.evaluation import BEHIND
-from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
+from groupnoise.clicks.evaluation.evaluate import BEHIND
+from groupnoise.clicks.evaluation.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.core.words import counted
@@ -341,7 +341,7 @@ def fit_and_judge(
     setting: Setting[Any], dataset: Any, split: Any, entry: MethodEntry, seed: int
 ) -> Evaluation:
     """Fit a method at its defaults on the training part and measure it on the test part."""
-    from groupnoise.clicks.evaluation import evaluate_queries
+    from groupnoise.clicks.evaluation.evaluate import evaluate_queries
 
     estimator = fit_quietly(setting, make_estimator(entry, seed), split.train)
     return evaluate_queries(estimator, dataset, split.test, counts=split.counts, seed=seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.clicks.recall_metrics import Interval
+from groupnoise.clicks.evaluation.recall_metrics import Interval
 from groupnoise.core.words import counted, listed_parts
 from groupnoise.reproduce.report import corrected_t_test
 

@@ -19,8 +19,8 @@ from groupnoise.bags.digits import load_digit_bags, load_digit_candidates
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
 from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
 from groupnoise.clicks.estimator import MaxMatchingRecommender
+from groupnoise.clicks.evaluation.splits import split_clicks
 from groupnoise.clicks.shop import make_shop
-from groupnoise.clicks.splits import split_clicks
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError

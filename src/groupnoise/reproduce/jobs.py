@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from groupnoise.clicks.filters import keep_clicks
-from groupnoise.clicks.splits import split_clicks
+from groupnoise.clicks.evaluation.splits import split_clicks
+from groupnoise.clicks.reading.filters import keep_clicks
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError

@@ -127,8 +127,8 @@ def run_recall_trial(
     log: RecallSet, protocol: str, method: str, seed: int, data_dir: Path | None, quick: bool
 ) -> RecallTrial:
     """Fit a method at its defaults on what a protocol leaves, and rank what it asks for."""
-    from groupnoise.clicks.evaluation import evaluate_queries
-    from groupnoise.clicks.history_split import split_histories
+    from groupnoise.clicks.evaluation.evaluate import evaluate_queries
+    from groupnoise.clicks.evaluation.history_split import split_histories
     from groupnoise.io.setting import find_setting
 
     about = RecallTrial(log.name, protocol, method, seed)

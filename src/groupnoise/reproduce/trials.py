@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
-from groupnoise.clicks.ranking import rank_targets
-from groupnoise.clicks.windows import take_windows
+from groupnoise.clicks.evaluation.ranking import rank_targets
+from groupnoise.clicks.windows.cutting import take_windows
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups, only_objects
 from groupnoise.core.metrics import (

@@ -23,8 +23,8 @@ from groupnoise.bags.object_answers import STRETCH
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
-from groupnoise.io.sources import Report, say_nothing
-from groupnoise.io.tables import Table
+from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.table import Table
 from groupnoise.review.questions import Answers, checksum, shown, who_said
 
 MAX_SHOWN = 30
@@ -184,8 +184,8 @@ def who_carries(
     from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
-    from groupnoise.bags.forms import negative_column
-    from groupnoise.bags.held_out import draw_folds
+    from groupnoise.bags.reading.forms import negative_column
+    from groupnoise.bags.search.held_out import draw_folds
 
     names: NDArray[Any] = np.asarray(dataset.class_names)
     negative, _ = negative_column("auto", names, dataset.labels)

@@ -16,7 +16,7 @@ from groupnoise.audit.evidence import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError, OutputError
 from groupnoise.io.answer_files import OF_PEOPLE
-from groupnoise.io.columns import TRUTH_NAMES
+from groupnoise.io.columns.roles import TRUTH_NAMES
 from groupnoise.votes.resolution import Resolution
 
 MAX_CELL = 20_000

@@ -20,7 +20,7 @@ from groupnoise.core.scaling import (
     restore_columns,
     rows_to_predict,
 )
-from groupnoise.io.model_files import (
+from groupnoise.io.folders.model_files import (
     pack_labels,
     pack_parameters,
     read_model,

@@ -29,7 +29,7 @@ from groupnoise.core.selective import (
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.model_files import pack_labels, unpack_labels
+from groupnoise.io.folders.model_files import pack_labels, unpack_labels
 from groupnoise.training.temperature import (
     CalibrationTrial,
     candidate_likelihood,

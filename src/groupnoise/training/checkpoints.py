@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.exceptions import CheckpointError, ModelFileError
 from groupnoise.io.files import sync_folder, why_not_written
-from groupnoise.io.model_files import read_model, write_model
+from groupnoise.io.folders.model_files import read_model, write_model
 from groupnoise.training.folder_lock import FolderLock
 
 KIND = "checkpoint"

@@ -29,7 +29,7 @@ from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
-from groupnoise.io.model_files import DECIDE_NOTHING, read_model, whole_model, write_model
+from groupnoise.io.folders.model_files import DECIDE_NOTHING, read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.parameters import (
     OWN_ENCODER,

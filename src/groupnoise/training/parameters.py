@@ -25,7 +25,7 @@ from groupnoise.core.weighting import (
     Weighting,
 )
 from groupnoise.core.words import counted, inherit_docstring
-from groupnoise.io.model_files import pack_parameters, unpack_parameters
+from groupnoise.io.folders.model_files import pack_parameters, unpack_parameters
 
 WEIGHTS = "model."
 OWN_ENCODER = "<own module>"

@@ -20,7 +20,7 @@ from groupnoise.core.arrays import ProgressCallback, blocks
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import CheckpointError, ModelFileError, TrainingError, TrainingStopped
 from groupnoise.io.files import read_json, write_json
-from groupnoise.io.model_files import read_model, write_model
+from groupnoise.io.folders.model_files import read_model, write_model
 from groupnoise.training.checkpoints import (
     Checkpoints,
     drop_save,

@@ -13,7 +13,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.sources import Report
+from groupnoise.io.tables.sources import Report
 from groupnoise.votes.part_names import Said, Stated
 
 MAX_UNKNOWN = 5

@@ -11,10 +11,10 @@ import polars as pl
 
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.files import read_json
-from groupnoise.io.label_spellings import guess_joints, split_at
-from groupnoise.io.memberships import literals
-from groupnoise.io.sources import Report
-from groupnoise.io.tables import Table
+from groupnoise.io.labels.memberships import literals
+from groupnoise.io.labels.spellings import guess_joints, split_at
+from groupnoise.io.tables.sources import Report
+from groupnoise.io.tables.table import Table
 from groupnoise.votes.ballots import as_label
 from groupnoise.votes.part_names import LONG_NAMES, Said, Stated, first_named, without_percent
 

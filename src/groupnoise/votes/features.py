@@ -14,14 +14,14 @@ from groupnoise.core.scaling import Scaler
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import written_columns
-from groupnoise.io.columns import match_columns
-from groupnoise.io.feature_columns import NoFeaturesError, features_of_table
+from groupnoise.io.columns.features import NoFeaturesError, features_of_table
+from groupnoise.io.columns.no_features import RowAnswers, is_id_name
+from groupnoise.io.columns.roles import match_columns
+from groupnoise.io.columns.word_features import cells_as_text, guess_text_column
 from groupnoise.io.local_encoders import sentence_encoder
-from groupnoise.io.missing_numbers import Fill
-from groupnoise.io.no_features import RowAnswers, is_id_name
-from groupnoise.io.sources import Report
-from groupnoise.io.tables import Table
-from groupnoise.io.word_features import cells_as_text, guess_text_column
+from groupnoise.io.tables.missing_numbers import Fill
+from groupnoise.io.tables.sources import Report
+from groupnoise.io.tables.table import Table
 
 MAX_WORDS = 20_000
 """Words and pairs of words that count at most, the most frequent ones."""

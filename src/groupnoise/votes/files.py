@@ -12,13 +12,13 @@ import polars as pl
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
-from groupnoise.io.cell_guess import indicator_columns
-from groupnoise.io.column_names import INDICATORS
-from groupnoise.io.columns import BESIDE_VOTES, TRUTH_NAMES, annotator_columns, match_columns
-from groupnoise.io.label_spellings import as_known, split_names
-from groupnoise.io.memberships import read_memberships
-from groupnoise.io.sources import Report, say_nothing
-from groupnoise.io.tables import Table, read_table
+from groupnoise.io.columns.cell_guess import indicator_columns
+from groupnoise.io.columns.names import INDICATORS
+from groupnoise.io.columns.roles import BESIDE_VOTES, TRUTH_NAMES, annotator_columns, match_columns
+from groupnoise.io.labels.memberships import read_memberships
+from groupnoise.io.labels.spellings import as_known, split_names
+from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.table import Table, read_table
 from groupnoise.votes.ballots import Votes, as_label, labels_of
 from groupnoise.votes.exports import (
     SEPARATORS,

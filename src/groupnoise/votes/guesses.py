@@ -10,14 +10,14 @@ import polars as pl
 
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import columns_of_answers
-from groupnoise.io.cells import BOOLEANS, holds_times
-from groupnoise.io.column_names import usual_column
-from groupnoise.io.columns import TRUTH_NAMES
-from groupnoise.io.label_lists import holds_label_lists
-from groupnoise.io.label_spellings import columns_of_labels, joints_of, says_nothing, spelling_key
-from groupnoise.io.no_features import is_id_name
-from groupnoise.io.sources import say_nothing
-from groupnoise.io.tables import Table
+from groupnoise.io.columns.names import usual_column
+from groupnoise.io.columns.no_features import is_id_name
+from groupnoise.io.columns.roles import TRUTH_NAMES
+from groupnoise.io.labels.lists import holds_label_lists
+from groupnoise.io.labels.spellings import columns_of_labels, joints_of, says_nothing, spelling_key
+from groupnoise.io.tables.cells import BOOLEANS, holds_times
+from groupnoise.io.tables.sources import say_nothing
+from groupnoise.io.tables.table import Table
 from groupnoise.votes.averaged import MAX_GRADES
 from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha, labels_of
 from groupnoise.votes.exports import SEPARATORS, cell_reader

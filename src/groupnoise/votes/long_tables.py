@@ -11,12 +11,12 @@ import polars as pl
 
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.cells import and_more
-from groupnoise.io.column_names import plain_name
-from groupnoise.io.columns import match_columns
-from groupnoise.io.no_features import is_id_name
-from groupnoise.io.sources import Report
-from groupnoise.io.tables import Table, read_table
+from groupnoise.io.columns.names import plain_name
+from groupnoise.io.columns.no_features import is_id_name
+from groupnoise.io.columns.roles import match_columns
+from groupnoise.io.tables.cells import and_more
+from groupnoise.io.tables.sources import Report
+from groupnoise.io.tables.table import Table, read_table
 from groupnoise.votes.exports import Entry, cell_reader, read_confidences
 from groupnoise.votes.guesses import one_of_alike
 from groupnoise.votes.part_names import LONG_NAMES, Said, first_named, joined_name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from groupnoise.io.column_names import plain_name
+from groupnoise.io.columns.names import plain_name
 
 
 class Stated(NamedTuple):

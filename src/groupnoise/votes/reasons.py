@@ -10,9 +10,9 @@ import polars as pl
 from groupnoise.core.misspelt_labels import OWN_LABEL
 from groupnoise.core.words import counted, quoted
 from groupnoise.io.answer_files import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
-from groupnoise.io.feature_columns import column_of_names
-from groupnoise.io.label_spellings import labels_to_look_at
-from groupnoise.io.tables import Table
+from groupnoise.io.columns.features import column_of_names
+from groupnoise.io.labels.spellings import labels_to_look_at
+from groupnoise.io.tables.table import Table
 from groupnoise.votes.averaged import nearness
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.crowd import Belief

@@ -14,9 +14,9 @@ from groupnoise.core.checks import check_count
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import renamed_beside
-from groupnoise.io.columns import TRUTH_NAMES
-from groupnoise.io.no_features import RowAnswers
-from groupnoise.io.sources import Guesses, Report
+from groupnoise.io.columns.no_features import RowAnswers
+from groupnoise.io.columns.roles import TRUTH_NAMES
+from groupnoise.io.tables.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
 from groupnoise.votes.crowd import Belief, believe

@@ -10,8 +10,8 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.misspelt_labels import MAX_RARE_ROWS, OFTENER, labels_like, likely_slips
-from groupnoise.io.heard_labels import heard_in_words, heard_labels
-from groupnoise.io.sources import Report
+from groupnoise.io.labels.heard import heard_in_words, heard_labels
+from groupnoise.io.tables.sources import Report
 from groupnoise.votes.ballots import Votes, labels_of
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.exports import Entry

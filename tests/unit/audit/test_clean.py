@@ -13,7 +13,7 @@ from groupnoise.candidates import load_digit_candidates, read_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import open_groups, write_groups
-from groupnoise.io.tables import read_table
+from groupnoise.io.tables.table import read_table
 
 
 def found(setting, groups, objects):

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags import member_training, out_of_fold
-from groupnoise.bags.member_training import MemberBatch
-from groupnoise.bags.members import ANSWERS, BagProblem, MemberSettings, bag_presence
-from groupnoise.bags.out_of_fold import HELD_OUT, BagSearch, draw_held_out_bags, train_on_all
-from groupnoise.bags.portfolio import as_option
+from groupnoise.bags.search import member_training, out_of_fold
+from groupnoise.bags.search.member_training import MemberBatch
+from groupnoise.bags.search.members import ANSWERS, BagProblem, MemberSettings, bag_presence
+from groupnoise.bags.search.out_of_fold import HELD_OUT, BagSearch, draw_held_out_bags, train_on_all
+from groupnoise.bags.search.portfolio import as_option
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import QUANTIFIERS, Segments, presence
 

@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.audit import BagSource
-from groupnoise.bags.copies import kept_together, shared_instances
+from groupnoise.bags.search.copies import kept_together, shared_instances
 from groupnoise.bags.setting import SETTING
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset

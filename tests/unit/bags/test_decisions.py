@@ -4,11 +4,11 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.automatic import NO_BACKGROUND, about_sizes, guess_negative, warnings_of
 from groupnoise.bags.baselines import MILRClassifier
-from groupnoise.bags.members import problem_of
-from groupnoise.bags.portfolio import bag_options, facts_of_bags, n_even
-from groupnoise.bags.searching import SEVERAL, choose_members
+from groupnoise.bags.search.choose import SEVERAL, choose_members
+from groupnoise.bags.search.decide import NO_BACKGROUND, about_sizes, guess_negative, warnings_of
+from groupnoise.bags.search.members import problem_of
+from groupnoise.bags.search.portfolio import bag_options, facts_of_bags, n_even
 from groupnoise.exceptions import ParameterError
 
 

@@ -10,11 +10,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeRegressor
 
 from groupnoise import MaxMatchingMILClassifier, load_model
-from groupnoise.bags import other_members, searching
-from groupnoise.bags.fitted_members import lost_by_averaging, train_batch
-from groupnoise.bags.members import FORESTS, MemberSettings, problem_of
-from groupnoise.bags.other_members import ForestBatch
-from groupnoise.bags.portfolio import bag_options, facts_of_bags
+from groupnoise.bags.search import choose as searching, other_members
+from groupnoise.bags.search.fitted_members import lost_by_averaging, train_batch
+from groupnoise.bags.search.members import FORESTS, MemberSettings, problem_of
+from groupnoise.bags.search.other_members import ForestBatch
+from groupnoise.bags.search.portfolio import bag_options, facts_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups
@@ -202,7 +202,7 @@ def test_a_search_tells_of_forests(monkeypatch):
         if each.parameters["encoder"] == "trees"
         or each.name == "noisy_or, identity, power, decay 1"
     ]
-    monkeypatch.setattr("groupnoise.bags.automatic.bag_options", lambda *_, **__: small)
+    monkeypatch.setattr("groupnoise.bags.search.decide.bag_options", lambda *_, **__: small)
     model = MaxMatchingMILClassifier(random_state=0).fit(bags, is_positive)
     assert {trial.option for trial in model.decisions_.trials} == {each.name for each in small}
     assert dict(model.decisions_.taken)["inherited, trees, standard"] > 0.5

@@ -10,8 +10,8 @@ from sklearn.metrics import accuracy_score, get_scorer
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.forms import as_bags, negative_column, read_bag_labels
-from groupnoise.bags.label_words import about_negative
+from groupnoise.bags.reading.forms import as_bags, negative_column, read_bag_labels
+from groupnoise.bags.reading.label_words import about_negative
 from groupnoise.exceptions import (
     DataError,
     EmptyGroupError,

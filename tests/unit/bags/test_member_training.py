@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.fitted_members import fitted_member, lost_by_averaging
-from groupnoise.bags.member_training import MemberBatch, principal_directions
-from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence
+from groupnoise.bags.search.fitted_members import fitted_member, lost_by_averaging
+from groupnoise.bags.search.member_training import MemberBatch, principal_directions
+from groupnoise.bags.search.members import BagProblem, MemberSettings, bag_presence
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import ParameterError
@@ -80,7 +80,7 @@ def test_a_mean_of_copies_finds_bags_as_positive_as_the_copies_do_on_average(enc
 
 
 def test_wide_rows_are_seen_through_their_principal_directions(monkeypatch):
-    monkeypatch.setattr("groupnoise.bags.member_training.MAX_WIDTH", 3)
+    monkeypatch.setattr("groupnoise.bags.search.member_training.MAX_WIDTH", 3)
     batch, rows = batch_of([MemberSettings("max", encoder="mlp", hidden=4, max_epochs=5)])
     assert batch.rows.shape[1] == 3
     model = batch.model(0)

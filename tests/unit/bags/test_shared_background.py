@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.witness_rate import (
+from groupnoise.bags.search.witness_rate import (
     SCALES,
     SHIFTS,
     background_share,

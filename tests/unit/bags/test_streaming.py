@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags import answers, member_training, out_of_fold, streaming
-from groupnoise.bags.members import MemberSettings
-from groupnoise.bags.out_of_fold import train_on_all
+from groupnoise.bags import answers, streaming
+from groupnoise.bags.search import member_training, out_of_fold
+from groupnoise.bags.search.members import MemberSettings
+from groupnoise.bags.search.out_of_fold import train_on_all
 from groupnoise.core import collate
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import CheckpointError, TrainingStopped

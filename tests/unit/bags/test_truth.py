@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.forms import taught_bags
+from groupnoise.bags.reading.forms import taught_bags
 from groupnoise.exceptions import DataError
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.held_out import HeldOutBags
-from groupnoise.bags.members import BagProblem, MemberSettings
-from groupnoise.bags.other_members import StatisticsKernel, bag_statistics
-from groupnoise.bags.out_of_fold import BagSearch
-from groupnoise.bags.portfolio import statistics_options
-from groupnoise.bags.searching import Weighing, _hopeful
+from groupnoise.bags.search.choose import Weighing, _hopeful
+from groupnoise.bags.search.held_out import HeldOutBags
+from groupnoise.bags.search.members import BagProblem, MemberSettings
+from groupnoise.bags.search.other_members import StatisticsKernel, bag_statistics
+from groupnoise.bags.search.out_of_fold import BagSearch
+from groupnoise.bags.search.portfolio import statistics_options
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import Segments
 
@@ -65,8 +65,8 @@ def test_what_is_said_of_a_fold_is_what_a_model_without_it_says():
 def test_a_model_of_whole_bags_learns_from_all_bags_unless_they_are_too_many(
     monkeypatch, most, n_support
 ):
-    monkeypatch.setattr("groupnoise.bags.out_of_fold.MAX_SEARCH_ROWS", 90)
-    monkeypatch.setattr("groupnoise.bags.out_of_fold.MAX_SUPPORT", most)
+    monkeypatch.setattr("groupnoise.bags.search.out_of_fold.MAX_SEARCH_ROWS", 90)
+    monkeypatch.setattr("groupnoise.bags.search.out_of_fold.MAX_SUPPORT", most)
     rows, labels = spread_bags()
     bags = Groups(rows.reshape(-1, 3), 8 * np.arange(41))
     present = np.stack([labels == 0, labels == 1, np.arange(40) % 3 == 0], axis=1)

@@ -8,9 +8,9 @@ import pytest
 from tests import reference
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.bag_odds import at_most_of_bag, doubt_after, log_bag_proba
-from groupnoise.bags.ensemble import MAX_BAG_SHARE
 from groupnoise.bags.object_answers import answer_objects, best_objects, where_labels_differ
+from groupnoise.bags.search.bag_odds import at_most_of_bag, doubt_after, log_bag_proba
+from groupnoise.bags.search.ensemble import MAX_BAG_SHARE
 from groupnoise.cli import main
 from groupnoise.core.class_metrics import calibration_metrics, label_set_metrics
 from groupnoise.io.datasets import BagDataset

@@ -10,7 +10,7 @@ import reference
 from groupnoise import MaxMatchingMILClassifier, load_model
 from groupnoise.bags.baselines import MiNetClassifier
 from groupnoise.bags.evaluation import evaluate_bags
-from groupnoise.bags.members import LIKELIHOODS, MemberSettings, bag_loss, problem_of
+from groupnoise.bags.search.members import LIKELIHOODS, MemberSettings, bag_loss, problem_of
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.datasets import BagDataset

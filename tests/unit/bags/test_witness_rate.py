@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import cauchy
 from sklearn.metrics import balanced_accuracy_score
 
-from groupnoise.bags.witness_rate import (
+from groupnoise.bags.search.witness_rate import (
     MAX_COST,
     RATE_SPREAD,
     USUAL_RATE,

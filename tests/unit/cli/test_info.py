@@ -8,7 +8,7 @@ from groupnoise import MaxMatchingRecommender
 from groupnoise.cli.info import info
 from groupnoise.clicks.baselines import PopularityRecommender
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io.training_record import (
+from groupnoise.io.folders.training_record import (
     TrainingRecord,
     training_entry,
     write_training_record,

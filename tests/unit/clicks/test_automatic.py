@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import automatic, make_shop, rank_targets
-from groupnoise.clicks.automatic import affordable, averages_to_try
+from groupnoise.clicks import make_shop, rank_targets
 from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
     ItemCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.evidence import about_popularity, asking_others, gains, hold_out_last
-from groupnoise.clicks.evidence_options import DEEP, click_options
+from groupnoise.clicks.evidence import decide as automatic
+from groupnoise.clicks.evidence.decide import affordable, averages_to_try
+from groupnoise.clicks.evidence.model import about_popularity, asking_others, gains, hold_out_last
+from groupnoise.clicks.evidence.options import DEEP, click_options
 from groupnoise.core import ndcg_at_k
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from groupnoise import Groups
-from groupnoise.clicks.catalogue import Catalogue, top_k
+from groupnoise.clicks.items.catalogue import Catalogue, top_k
 from groupnoise.exceptions import DataError, ModelFileError
 
 

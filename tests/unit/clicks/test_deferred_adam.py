@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from groupnoise.clicks.evidence_descent import DeferredAdam
+from groupnoise.clicks.evidence.descent import DeferredAdam
 
 N_ROWS, DIM, BETAS = 30, 3, (0.9, 0.98)
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from groupnoise.clicks import spectral
-from groupnoise.clicks.spectral import leading_of_gram
+from groupnoise.clicks.evidence import spectral
+from groupnoise.clicks.evidence.spectral import leading_of_gram
 
 
 def rows_of(n_rows: int, n_items: int, n_clicks: int, seed: int = 0) -> sparse.csr_array:

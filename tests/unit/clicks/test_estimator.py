@@ -4,7 +4,7 @@ from sklearn.exceptions import NotFittedError
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.exceptions import DataError, ModelFileError, UnknownTargetError
-from groupnoise.io.model_files import read_model, write_model
+from groupnoise.io.folders.model_files import read_model, write_model
 
 
 def quick(**settings):

@@ -8,14 +8,14 @@ import pytest
 from groupnoise import Groups
 from groupnoise.clicks import make_shop, rank_targets
 from groupnoise.clicks.baselines import EASERecommender, ItemCFRecommender, PopularityRecommender
-from groupnoise.clicks.evaluation import (
+from groupnoise.clicks.evaluation.evaluate import (
     evaluate_histories,
     evaluate_queries,
     paired_differences,
 )
-from groupnoise.clicks.history_split import last_queries, split_histories
-from groupnoise.clicks.judged import judge_targets
-from groupnoise.clicks.ranking import rank_and_list, rank_by_popularity
+from groupnoise.clicks.evaluation.history_split import last_queries, split_histories
+from groupnoise.clicks.evaluation.judged import judge_targets
+from groupnoise.clicks.evaluation.ranking import rank_and_list, rank_by_popularity
 from groupnoise.core.metrics import hit_rows
 from groupnoise.exceptions import DataError
 

@@ -6,10 +6,13 @@ import torch
 
 import reference
 from groupnoise import Groups
-from groupnoise.clicks import recurrence_loops
-from groupnoise.clicks.evidence import EvidenceModel, joined
-from groupnoise.clicks.evidence_descent import descend_loss
-from groupnoise.clicks.evidence_steps import (
+from groupnoise.clicks.evidence import recurrence_loops
+from groupnoise.clicks.evidence.descent import descend_loss
+from groupnoise.clicks.evidence.linear import following, in_units_of, together
+from groupnoise.clicks.evidence.model import EvidenceModel, joined
+from groupnoise.clicks.evidence.recurrence_loops import RowLoops
+from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
+from groupnoise.clicks.evidence.steps import (
     MIN_READS,
     EvidencePlan,
     SharedOfBatch,
@@ -18,11 +21,8 @@ from groupnoise.clicks.evidence_steps import (
     read_sets,
     step_loops,
 )
-from groupnoise.clicks.evidence_training import _batches, train_evidence, training_sequences
+from groupnoise.clicks.evidence.training import _batches, train_evidence, training_sequences
 from groupnoise.clicks.history_scores import ItemVectors, evidence_of_clicks
-from groupnoise.clicks.linear_evidence import following, in_units_of, together
-from groupnoise.clicks.recurrence_loops import RowLoops
-from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.compiled import slopes
 from groupnoise.core.threads import thread_pool
@@ -238,7 +238,7 @@ def test_rows_of_a_large_catalogue_are_trained_as_dense_steps_train_them(shared,
         return model.state_dict()
 
     deferred = trained()
-    monkeypatch.setattr("groupnoise.clicks.evidence_steps.MIN_DEFERRED", 100)
+    monkeypatch.setattr("groupnoise.clicks.evidence.steps.MIN_DEFERRED", 100)
     for name, values in trained().items():
         # Where a gradient is nothing but rounding, Adam makes a step of it.
         assert (deferred[name] - values).abs().mean() < 1e-4 * values.abs().mean(), name

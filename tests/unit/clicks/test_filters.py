@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups
-from groupnoise.clicks.filters import keep_core, merge_repeats
+from groupnoise.clicks.reading.filters import keep_core, merge_repeats
 from groupnoise.exceptions import DataError
 from groupnoise.io import ClickDataset
 

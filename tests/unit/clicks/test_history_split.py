@@ -7,8 +7,8 @@ import pytest
 
 from groupnoise import Groups
 from groupnoise.clicks import make_shop
-from groupnoise.clicks.history_split import last_queries, split_histories
-from groupnoise.clicks.splits import ClickProtocol
+from groupnoise.clicks.evaluation.history_split import last_queries, split_histories
+from groupnoise.clicks.evaluation.splits import ClickProtocol
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import ClickDataset
 

@@ -11,18 +11,18 @@ import pytest
 from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks.catalogue import Catalogue
-from groupnoise.clicks.evidence import Evidence, HeldOut
-from groupnoise.clicks.item_columns import Column
-from groupnoise.clicks.item_features import (
+from groupnoise.clicks.evidence.model import Evidence, HeldOut
+from groupnoise.clicks.evidence.resumed import chosen_strength
+from groupnoise.clicks.items.catalogue import Catalogue
+from groupnoise.clicks.items.columns import Column
+from groupnoise.clicks.items.features import (
     FeatureMap,
     _ridge_path,
     borrowed,
     learn_feature_map,
 )
-from groupnoise.clicks.item_table import ItemRows
+from groupnoise.clicks.items.table import ItemRows
 from groupnoise.clicks.mixture import ItemVectors
-from groupnoise.clicks.resumed_evidence import chosen_strength
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ModelFileError
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import rank_targets, ranking, ranking_slices as _item_slices
-from groupnoise.clicks.ranking import rank_and_list
+from groupnoise.clicks import rank_targets
+from groupnoise.clicks.evaluation import ranking, ranking_slices as _item_slices
+from groupnoise.clicks.evaluation.ranking import rank_and_list
 
 N_ITEMS = 40
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks import item_columns
-from groupnoise.clicks.item_columns import N_LIKE, PREFIX, LikeItems, Standing
-from groupnoise.clicks.item_features import STANDING, FeatureMap, _chosen_share
+from groupnoise.clicks.items import columns as item_columns
+from groupnoise.clicks.items.columns import N_LIKE, PREFIX, LikeItems, Standing
+from groupnoise.clicks.items.features import STANDING, FeatureMap, _chosen_share
 from groupnoise.exceptions import ModelFileError
 from groupnoise.recall import open_artifact
 from groupnoise.recall.item_changes import add_items, remove_items

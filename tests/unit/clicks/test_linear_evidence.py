@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks.evidence import Evidence, evidence_scores, gains_by_block
-from groupnoise.clicks.evidence_options import EvidenceLearner
-from groupnoise.clicks.linear_evidence import (
+from groupnoise.clicks.evidence.linear import (
     LAST_ALONE,
     MAX_NEXT_CATALOGUE,
     NEXT,
@@ -17,6 +15,8 @@ from groupnoise.clicks.linear_evidence import (
     linear_length,
     succeeding,
 )
+from groupnoise.clicks.evidence.model import Evidence, evidence_scores, gains_by_block
+from groupnoise.clicks.evidence.options import EvidenceLearner
 from groupnoise.exceptions import ParameterError
 
 N_ITEMS = 12

@@ -6,7 +6,7 @@ import pytest
 
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.baselines import ItemCFRecommender
-from groupnoise.clicks.oddities import about_padding
+from groupnoise.clicks.reading.oddities import about_padding
 from groupnoise.io.description import describe
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from groupnoise import Groups
 from groupnoise.clicks import cut_windows, write_windows
-from groupnoise.clicks.stored_windows import windows_on_disk
-from groupnoise.clicks.streaming import clicks_on_disk
+from groupnoise.clicks.reading.streaming import clicks_on_disk
+from groupnoise.clicks.windows.stored import windows_on_disk
 from groupnoise.exceptions import DataError
-from groupnoise.io import data_folder
+from groupnoise.io.folders import data_folder
 
 HISTORIES = Groups.from_lists([[1, 2, 3, 4], [5, 6], [7, 8, 9], [2, 4, 6, 8, 1]])
 

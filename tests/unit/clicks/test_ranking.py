@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups
-from groupnoise.clicks import rank_targets, ranking as _ranking
-from groupnoise.clicks.evidence import GAIN_CUT, gains
+from groupnoise.clicks import rank_targets
+from groupnoise.clicks.evaluation import ranking as _ranking
+from groupnoise.clicks.evidence.model import GAIN_CUT, gains
 from groupnoise.exceptions import DataError, ParameterError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from groupnoise.clicks import recall_metrics as metrics
+from groupnoise.clicks.evaluation import recall_metrics as metrics
 from groupnoise.core.metrics import gain_rows, hit_at_k, hit_rows, reciprocal_rows
 from groupnoise.exceptions import DataError
 

@@ -6,16 +6,16 @@ import torch
 
 import reference
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import recurrence_loops
-from groupnoise.clicks.evidence import EvidenceModel, joined
-from groupnoise.clicks.evidence_descent import descend_loss
-from groupnoise.clicks.evidence_steps import EvidencePlan, StepLoops
-from groupnoise.clicks.evidence_training import train_evidence
+from groupnoise.clicks.evidence import recurrence_loops
+from groupnoise.clicks.evidence.descent import descend_loss
+from groupnoise.clicks.evidence.model import EvidenceModel, joined
+from groupnoise.clicks.evidence.recurrence import Recurrence, weight_shapes
+from groupnoise.clicks.evidence.recurrence_loops import RowLoops
+from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder, gated_recurrence
+from groupnoise.clicks.evidence.steps import EvidencePlan, StepLoops
+from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.clicks.history_scores import evidence_of_clicks
 from groupnoise.clicks.mixture import ItemVectors
-from groupnoise.clicks.recurrence import Recurrence, weight_shapes
-from groupnoise.clicks.recurrence_loops import RowLoops
-from groupnoise.clicks.recurrence_training import RecurrentEncoder, gated_recurrence
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.compiled import slopes
 from groupnoise.exceptions import ParameterError

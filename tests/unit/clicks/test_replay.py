@@ -9,7 +9,7 @@ import pytest
 import reference
 from groupnoise.clicks import make_shop
 from groupnoise.clicks.baselines import ItemCFRecommender, PopularityRecommender
-from groupnoise.clicks.replay import (
+from groupnoise.clicks.evaluation.replay import (
     Impressions,
     about_replay,
     chances_of_model,

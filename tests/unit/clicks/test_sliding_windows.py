@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupnoise import Groups
-from groupnoise.clicks.windows import cut_windows, large_enough
+from groupnoise.clicks.windows.cutting import cut_windows, large_enough
 from groupnoise.core import arrays as _blocks
 from groupnoise.exceptions import DataError, ParameterError
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import spectral as _spectral
-from groupnoise.clicks.spectral import SpectralStart, spectral_start
+from groupnoise.clicks.evidence import spectral as _spectral
+from groupnoise.clicks.evidence.spectral import SpectralStart, spectral_start
 from groupnoise.exceptions import ParameterError
 
 N_ITEMS = 12

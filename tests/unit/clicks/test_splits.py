@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupnoise import Groups
-from groupnoise.clicks.splits import CLICK_PROTOCOLS, split_clicks
+from groupnoise.clicks.evaluation.splits import CLICK_PROTOCOLS, split_clicks
 from groupnoise.exceptions import DataError, ParameterError
 
 

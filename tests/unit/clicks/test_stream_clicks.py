@@ -8,8 +8,8 @@ import pytest
 
 from groupnoise import Groups
 from groupnoise.clicks import cut_windows, read_clicks
-from groupnoise.clicks.stored_windows import write_windows
-from groupnoise.clicks.streaming import convert_clicks
+from groupnoise.clicks.reading.streaming import convert_clicks
+from groupnoise.clicks.windows.stored import write_windows
 from groupnoise.core import collate
 from groupnoise.exceptions import DataError
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks.evidence import EvidenceModel, evidence_scores, joined
-from groupnoise.clicks.evidence_options import EvidenceLearner, averaged
-from groupnoise.clicks.evidence_steps import EvidencePlan
-from groupnoise.clicks.evidence_training import train_evidence
-from groupnoise.clicks.resumed_evidence import ResumedEvidence, members_of, turned
+from groupnoise.clicks.evidence.model import EvidenceModel, evidence_scores, joined
+from groupnoise.clicks.evidence.options import EvidenceLearner, averaged
+from groupnoise.clicks.evidence.resumed import ResumedEvidence, members_of, turned
+from groupnoise.clicks.evidence.steps import EvidencePlan
+from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.training.optimizer import Adam

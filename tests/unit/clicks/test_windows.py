@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from groupnoise import Groups
-from groupnoise.clicks.windows import cut_windows
+from groupnoise.clicks.windows.cutting import cut_windows
 from groupnoise.exceptions import DataError, ParameterError
 
 histories_lists = st.lists(

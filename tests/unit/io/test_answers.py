@@ -8,9 +8,9 @@ from groupnoise import Groups
 from groupnoise.bags.setting import origins_of_instances
 from groupnoise.candidates.setting import among_candidates
 from groupnoise.io import BagDataset, PartialLabelDataset
-from groupnoise.io.feature_columns import column_of_names
-from groupnoise.io.label_spellings import as_spelt
-from groupnoise.io.tables import read_table
+from groupnoise.io.columns.features import column_of_names
+from groupnoise.io.labels.spellings import as_spelt
+from groupnoise.io.tables.table import read_table
 
 PROBABILITIES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
 

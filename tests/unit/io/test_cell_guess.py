@@ -7,7 +7,7 @@ import pytest
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io.setting_guess import guess_setting
+from groupnoise.io.columns.setting_guess import guess_setting
 
 
 def branches(**more):

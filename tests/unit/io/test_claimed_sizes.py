@@ -71,7 +71,7 @@ def test_settings_that_no_training_can_have_had_are_refused(recommender_folder, 
 
 
 def test_weights_of_another_precision_are_read_as_the_model_has_them(classifier_folder):
-    from groupnoise.io.model_files import read_model, write_model
+    from groupnoise.io.folders.model_files import read_model, write_model
 
     manifest, arrays = read_model(classifier_folder)
     kind = manifest.pop("kind")

@@ -10,8 +10,8 @@ from groupnoise import Groups
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
-from groupnoise.clicks.history_split import split_histories
-from groupnoise.clicks.splits import MIN_PROTOCOL_CLICKS, ClickProtocol
+from groupnoise.clicks.evaluation.history_split import split_histories
+from groupnoise.clicks.evaluation.splits import MIN_PROTOCOL_CLICKS, ClickProtocol
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, describe, load_dataset
 

@@ -6,8 +6,8 @@ import pytest
 from groupnoise import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import ClickDataset
+from groupnoise.io.folders.training_record import draw_held_out
 from groupnoise.io.setting import find_setting
-from groupnoise.io.training_record import draw_held_out
 
 CLICKS = find_setting("rs")
 

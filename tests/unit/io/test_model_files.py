@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io import model_files as _model_files
 from groupnoise.io.files import sha256_of, write_json
-from groupnoise.io.model_files import (
+from groupnoise.io.folders import model_files as _model_files
+from groupnoise.io.folders.model_files import (
     MANIFEST,
     pack_labels,
     read_model,
@@ -308,7 +308,7 @@ def test_a_manifest_that_json_cannot_hold_leaves_the_old_model_and_nothing_else(
 SAVE_AND_DIE = """
 import os, signal, sys
 import numpy as np
-from groupnoise.io import model_files as _model_files
+from groupnoise.io.folders import model_files as _model_files
 def die(*args, **kwargs):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(_model_files, sys.argv[2], die)

@@ -8,8 +8,8 @@ from sklearn import datasets
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io.no_features import is_id_name, why_no_feature
-from groupnoise.io.tables import read_table
+from groupnoise.io.columns.no_features import is_id_name, why_no_feature
+from groupnoise.io.tables.table import read_table
 
 
 def fault_of(cells):

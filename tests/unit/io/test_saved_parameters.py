@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import ParameterError
-from groupnoise.io.model_files import pack_parameters, unpack_parameters
+from groupnoise.io.folders.model_files import pack_parameters, unpack_parameters
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.setting_guess import guess_setting, settings_of_columns
+from groupnoise.io.columns.setting_guess import guess_setting, settings_of_columns
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import cut_windows, make_shop
 from groupnoise.exceptions import DataError, MissingDataError
-from groupnoise.io.data_folder import is_data_folder, open_groups, write_groups
+from groupnoise.io.folders.data_folder import is_data_folder, open_groups, write_groups
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io.training_record import (
+from groupnoise.io.folders.training_record import (
     CALIBRATED,
     KEY,
     TrainingRecord,

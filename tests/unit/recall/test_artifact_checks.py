@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
-from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.io.folders.array_folder import read_folder, write_folder
 from groupnoise.recall import IndexSpec, RecallOptions, open_artifact
 from groupnoise.recall.artifact import add_index
 from serving_support import write_neighbour_shop, write_random, write_shop

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise.clicks import convert_clicks
-from groupnoise.clicks.log import read_histories
+from groupnoise.clicks.reading.log import read_histories
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.recall import RecallOptions, batch as _batch, recall_file
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.clicks.recurrence import Recurrence, weight_shapes
+from groupnoise.clicks.evidence.recurrence import Recurrence, weight_shapes
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.recall import one_history
 from groupnoise.recall.one_history import OneHistorySearch

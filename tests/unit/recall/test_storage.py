@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io import array_folder as _storage
-from groupnoise.io.array_folder import (
+from groupnoise.io.folders import array_folder as _storage
+from groupnoise.io.folders.array_folder import (
     MANIFEST,
     read_arrays,
     read_folder,
@@ -296,7 +296,7 @@ def test_what_is_larger_than_memory_is_refused_before_it_is_read(folder, monkeyp
 READ_IN_LITTLE_MEMORY = """
 import resource, sys
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io.array_folder import read_arrays, read_manifest
+from groupnoise.io.folders.array_folder import read_arrays, read_manifest
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 try:
     read_arrays(sys.argv[1], read_manifest(sys.argv[1]), memory_map=False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupnoise.clicks.splits import ClickProtocol
+from groupnoise.clicks.evaluation.splits import ClickProtocol
 from groupnoise.exceptions import ConfigError, DataError
 from groupnoise.io.registry import find_dataset
 from groupnoise.reproduce.files import read_measured

@@ -7,12 +7,12 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags import load_digit_bags, read_bags
-from groupnoise.bags.label_words import with_answers
+from groupnoise.bags.reading.label_words import with_answers
 from groupnoise.exceptions import DataError
 from groupnoise.io import BagDataset
 from groupnoise.io.answer_files import write_columns
-from groupnoise.io.setting_guess import guess_setting
-from groupnoise.io.tables import read_table
+from groupnoise.io.columns.setting_guess import guess_setting
+from groupnoise.io.tables.table import read_table
 from groupnoise.review import Desk
 from groupnoise.review.bag_questions import BagQuestions, BagViews, who_carries
 

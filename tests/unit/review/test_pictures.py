@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise.audit.evidence import picture_columns, picture_paths, read_picture
 from groupnoise.exceptions import DataError
-from groupnoise.io.tables import read_table
+from groupnoise.io.tables.table import read_table
 from groupnoise.review import Desk
 from groupnoise.review.questions import RowQuestions
 from groupnoise.votes import resolve

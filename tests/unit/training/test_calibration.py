@@ -15,8 +15,8 @@ from groupnoise import (
     load_model,
 )
 from groupnoise.bags import load_digit_bags
-from groupnoise.bags.bag_odds import fit_scale
 from groupnoise.bags.calibration import bag_likelihood
+from groupnoise.bags.search.bag_odds import fit_scale
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.core import expected_calibration_error
 from groupnoise.core.class_metrics import calibration_metrics

@@ -11,7 +11,7 @@ import pytest
 from groupnoise.candidates import read_candidates
 from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.setting_guess import guess_setting
+from groupnoise.io.columns.setting_guess import guess_setting
 from groupnoise.votes import Votes, krippendorff_alpha, read_votes, resolve
 from groupnoise.votes.classifiers import likeliest, trainings
 from groupnoise.votes.exports import parse_vote

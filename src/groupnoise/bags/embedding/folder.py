@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.bag_names import names_by_files
 from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.bags.embedding.describing import (
     PICTURES,
@@ -20,15 +19,16 @@ from groupnoise.bags.embedding.describing import (
     check_cut,
     learn_words,
 )
-from groupnoise.bags.label_table import labels_by_folders, labels_in
-from groupnoise.bags.label_words import KnownLabels
+from groupnoise.bags.reading.bag_names import names_by_files
+from groupnoise.bags.reading.label_table import labels_by_folders, labels_in
+from groupnoise.bags.reading.label_words import KnownLabels
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
-from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.files import read_json, write_json
+from groupnoise.io.folders.data_folder import new_data_folder
 from groupnoise.io.local_encoders import load_encoder
-from groupnoise.io.sources import Report, say_nothing
+from groupnoise.io.tables.sources import Report, say_nothing
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.bag_files import BagFile
-from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.bags.embedding.describing import open_picture, open_recording, read_text
 from groupnoise.bags.embedding.folder import RECORD, find_raw_files, read_record
 from groupnoise.bags.embedding.spectrogram import RATE, draw_sound
+from groupnoise.bags.reading.bag_files import BagFile
+from groupnoise.bags.reading.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_positive, require
 from groupnoise.exceptions import DataError
-from groupnoise.io.sources import Report, say_nothing
+from groupnoise.io.tables.sources import Report, say_nothing
 from groupnoise.pages import data_address, encode_png
 
 MAX_SIDE = 480

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.item_to_item import ItemToItemRecommender
+from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.recommender import Recommender
 from groupnoise.core.arrays import FloatArray, below
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
-from groupnoise.io.model_files import (
+from groupnoise.io.folders.model_files import (
     pack_parameters,
     read_model,
     unpack_parameters,

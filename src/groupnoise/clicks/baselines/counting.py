@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
-from groupnoise.clicks.evidence import gains_by_block, hold_out_last
+from groupnoise.clicks.evidence.model import gains_by_block, hold_out_last
 from groupnoise.clicks.recommender import last_items
 from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import FloatArray, IntArray
@@ -21,7 +21,7 @@ from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import ParameterError
-from groupnoise.io.array_folder import (
+from groupnoise.io.folders.array_folder import (
     FLOATS,
     INTEGERS,
     check_numbers,

@@ -22,7 +22,7 @@ from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.words import inherit_docstring
-from groupnoise.io.array_folder import (
+from groupnoise.io.folders.array_folder import (
     FLOATS,
     INTEGERS,
     check_numbers,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from groupnoise.clicks.baselines.sasrec import CausalNetwork, SASRecRecommender
-from groupnoise.clicks.evidence_training import training_sequences
+from groupnoise.clicks.evidence.training import training_sequences
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring

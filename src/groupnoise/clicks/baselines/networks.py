@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
-from groupnoise.clicks.catalogue import ItemHistories
-from groupnoise.clicks.windows import cut_windows
+from groupnoise.clicks.items.catalogue import ItemHistories
+from groupnoise.clicks.windows.cutting import cut_windows
 from groupnoise.core.arrays import (
     FloatArray,
     IntArray,

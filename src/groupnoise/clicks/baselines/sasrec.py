@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.networks import VectorScoring, left_aligned, sampled_softmax_loss
-from groupnoise.clicks.evidence import hold_out_last
-from groupnoise.clicks.evidence_options import DENSE_CLICKS_PER_ITEM
-from groupnoise.clicks.ranking import rank_targets
+from groupnoise.clicks.evaluation.ranking import rank_targets
+from groupnoise.clicks.evidence.model import hold_out_last
+from groupnoise.clicks.evidence.options import DENSE_CLICKS_PER_ITEM
 from groupnoise.core.arrays import IntArray, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count

@@ -6,7 +6,7 @@ from groupnoise.audit.clean import write_cleaned_table
 from groupnoise.candidates import read_candidates
 from groupnoise.clicks import convert_clicks, read_clicks
 from groupnoise.exceptions import ParameterError
-from groupnoise.io.tables import read_table
+from groupnoise.io.tables.table import read_table
 from groupnoise.votes.files import read_votes
 
 

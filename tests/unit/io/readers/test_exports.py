@@ -10,8 +10,8 @@ from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.clicks import read_clicks
 from groupnoise.exceptions import DataError
-from groupnoise.io.setting_guess import guess_setting
-from groupnoise.io.tables import read_table
+from groupnoise.io.columns.setting_guess import guess_setting
+from groupnoise.io.tables.table import read_table
 
 
 def write_lines(path, rows):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from groupnoise.clicks import read_clicks
-from groupnoise.clicks.streaming import convert_clicks
+from groupnoise.clicks.reading.streaming import convert_clicks
 from groupnoise.exceptions import DataError
-from groupnoise.io.column_names import usual_column
-from groupnoise.io.setting_guess import guess_setting, settings_of_columns
-from groupnoise.io.tables import read_table
+from groupnoise.io.columns.names import usual_column
+from groupnoise.io.columns.setting_guess import guess_setting, settings_of_columns
+from groupnoise.io.tables.table import read_table
 
 CLICKS = [
     (7, 31, 5, 978300760),

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from groupnoise.exceptions import DataError, MissingExtraError, ParameterError
-from groupnoise.io.tables import read_table
+from groupnoise.io.tables.table import read_table
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -14,9 +14,9 @@ from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.cli.sources import DataOptions, find_data
 from groupnoise.clicks import read_clicks
-from groupnoise.clicks.streaming import convert_clicks
+from groupnoise.clicks.reading.streaming import convert_clicks
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
-from groupnoise.io.setting_guess import guess_setting
+from groupnoise.io.columns.setting_guess import guess_setting
 from groupnoise.reproduce.methods import find_method
 
 NAMES = ("cat", "dog", "fox", "owl")

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from groupnoise.bags.files import read_bags
+from groupnoise.bags.reading.files import read_bags
 from groupnoise.candidates.files import read_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import read_as_remembered
+from groupnoise.io.columns.roles import read_as_remembered
 
 ROWS = [
     ("r1", "Goal, goal and a late win", "sport|food"),

@@ -1,0 +1,1 @@
+"""Bags in: from tables, arrays and folders, with their labels, truths and splits."""

@@ -1,0 +1,186 @@
+"""A table per bag: which of its columns are features, which are coordinates, and which are none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from groupnoise.bags.reading.request import BagRequest
+from groupnoise.core.words import quoted
+from groupnoise.exceptions import DataError
+from groupnoise.io.columns.features import NoFeaturesError, features_of_table
+from groupnoise.io.columns.names import USUAL_NAMES, plain_name, usual_column
+from groupnoise.io.columns.no_features import why_no_feature
+from groupnoise.io.columns.roles import check_column, match_columns
+from groupnoise.io.datasets import BETWEEN
+from groupnoise.io.tables.cells import is_mostly_numeric, read_numbers
+from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.table import Table, read_table
+
+COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
+"""Pairs of columns that are coordinates in a table."""
+NO_FEATURES = ("label", "truth", "group", "patient", "split")
+"""Parts whose usual names are those of no feature."""
+MAX_LOOKED_AT = 64
+"""Bags whose tables tell which columns are features; a single one may lack what is rare."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is read of each file of a bag.
+
+    `features`: the array of the features, or in a table their columns. `names`: columns that a
+    table must have, in this order. `truth`: the array or column of the labels of objects. `form`:
+    of a table, as `read_table` takes it. `of_model`: whether a model learned from the columns.
+    """
+
+    features: str | Sequence[str] | None = None
+    names: Sequence[str] | None = None
+    truth: str | None = None
+    form: Mapping[str, Any] = field(default_factory=dict)
+    of_model: bool = False
+
+
+def wanted_of(tables: Sequence[Path], asked: BagRequest) -> Wanted:
+    """Return what is read of each bag; which columns are features, tables of many bags tell.
+
+    `tables`: those of all bags, if each has one.
+    """
+    form = asked.form
+    truth = asked.truth if asked.labels_needed else None
+    wanted = Wanted(
+        asked.features, asked.feature_names, truth, form, asked.feature_names is not None
+    )
+    if not tables:
+        return wanted
+    if asked.labels_needed:
+        columns = read_table(tables[0], **form).frame.columns
+        wanted = replace(wanted, truth=truth_among(columns, truth, str(tables[0])))
+    if wanted.names is not None:
+        return wanted
+    chosen = np.unique(np.linspace(0, len(tables) - 1, MAX_LOOKED_AT).astype(int)).tolist()
+    several = [read_table(tables[number], **form) for number in chosen]
+    return replace(wanted, names=features_of_tables(several, wanted, asked.report))
+
+
+def features_of_tables(tables: Sequence[Table], wanted: Wanted, report: Report) -> Any:
+    """Return the columns that are features of all bags, or None where they come in lists.
+
+    A column that no bag differs in is none, nor is one that is the same in all rows of each bag:
+    what is known of a bag as a whole may give its label away. `tables`: of some of the bags.
+    """
+    frame = pl.concat([table.frame for table in tables], how="diagonal_relaxed")
+    ends = np.cumsum([len(table) for table in tables])
+    bag_of_row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+
+    def locate(row: int) -> str:
+        bag = int(bag_of_row[row])
+        return tables[bag].locate(row - int(ends[bag]) + len(tables[bag]))
+
+    whole = Table(frame, "tables", tables[0].origin, locate)
+    columns = frame.columns
+    named = () if wanted.features is None else match_columns(
+        "features", wanted.features, columns, tables[0].origin
+    )  # fmt: skip
+    pair = coordinates_among(columns, named)
+    apart = {name for name in _apart(columns) if name not in (*named, *pair)}
+    if wanted.truth is not None:
+        apart.add(wanted.truth)
+    taken = apart | set(pair)
+    free = [name for name in columns if name not in taken and is_mostly_numeric(whole, name)]
+    free = [name for name in free if why_no_feature(whole, name, bag_of_row) is None]
+    for table in tables:
+        check_has_columns(table.origin, [name for name in free if not named], table.frame.columns)
+    alike = [] if named else _alike_in_each_bag(frame.select(free), bag_of_row)
+    taken |= set(alike)
+    told = (bag_of_row, wanted.features, report)
+    try:
+        names = _names_of_features(whole, taken, *told)
+    except NoFeaturesError:
+        if not pair:
+            raise
+        names = _names_of_features(whole, taken - set(pair), *told)
+        report(f"took {quoted(pair)} as features, for no other column is one")
+    if alike:
+        report(
+            f"left out {quoted(alike)}: the same in all rows of each bag, which may give its label "
+            "away (--features names columns)"
+        )
+    for name in sorted(name for name in apart if name != wanted.truth):
+        varies = name not in _alike_in_each_bag(frame.select(name), bag_of_row)
+        is_label = plain_name(name) in (*USUAL_NAMES["label"], *USUAL_NAMES["truth"])
+        remedy = f"; --truth {name} takes it as the label of each object" * (varies and is_label)
+        report(f"left out column {name!r} of the tables of bags, which is no feature{remedy}")
+    return names
+
+
+def _names_of_features(
+    whole: Table, taken: Collection[str], bag_of_row: NDArray[Any], features: Any, report: Report
+) -> Any:
+    return features_of_table(whole, features, taken, report, None, bag_of_row)[1]
+
+
+def _apart(columns: Sequence[str]) -> list[str]:
+    """Return the columns that are called like a label, a bag or whom it comes from."""
+    names = {name for part in NO_FEATURES for name in USUAL_NAMES[part]}
+    return [name for name in columns if plain_name(name) in names]
+
+
+def _alike_in_each_bag(frame: pl.DataFrame, bag_of_row: NDArray[Any]) -> list[str]:
+    """Return the columns that are the same in all rows of each bag, where bags have several."""
+    if len(np.unique(bag_of_row)) == len(bag_of_row) or not frame.width:
+        return []
+    kinds = frame.group_by(pl.Series("bag", bag_of_row)).agg(pl.all().n_unique())
+    return [name for name in frame.columns if (kinds[name] == 1).all()]
+
+
+def check_has_columns(origin: str, names: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse a table of a bag that lacks a column of features which others have."""
+    there = set(columns)
+    gone = [name for name in names if not {name, name.rpartition(BETWEEN)[0]} & there]
+    if gone:
+        raise DataError(
+            f"{origin} lacks column {gone[0]!r}, which tables of other bags have; write all alike, "
+            "or name the columns with `features` (--features)."
+        )
+
+
+def coordinates_among(columns: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
+    """Return the pair of columns that are coordinates, if none of them is named as a feature."""
+    pair = next((p for p in COORDINATE_COLUMNS if set(p) <= set(columns)), ())
+    return () if set(pair) & set(named) else pair
+
+
+def truth_among(columns: Sequence[str], given: str | None, origin: str) -> str | None:
+    """Return the column or array of the labels of objects: the one given, or one called so."""
+    if given is not None:
+        return check_column(given, columns, origin, "to be the truth", "truth")
+    labels = USUAL_NAMES["label"]
+    return usual_column("truth", [name for name in columns if plain_name(name) not in labels])
+
+
+def read_bag_table(
+    path: Any, wanted: Wanted
+) -> tuple[NDArray[Any], tuple[str, ...] | None, NDArray[Any] | None, tuple[str, ...], Any]:
+    """Return features and their names, coordinates and their names, and the truth of one bag."""
+    table = read_table(path, **wanted.form)
+    columns = table.frame.columns
+    names = wanted.names
+    if names is not None and not wanted.of_model:
+        check_has_columns(table.origin, names, columns)
+    pair = coordinates_among(columns, names or ())
+    coordinates = None
+    if pair:
+        coordinates = np.column_stack([read_numbers(table, name) for name in pair])
+    features = wanted.features if names is None else None
+    matrix, found = features_of_table(table, features, pair, say_nothing, names)
+    truth = None
+    if wanted.truth is not None and wanted.truth in columns:
+        truth = table.frame[wanted.truth].cast(pl.String).fill_null("").to_numpy()
+    return matrix, found, coordinates, pair, truth

@@ -1,0 +1,87 @@
+"""The labels of objects that files of bags hold, or a folder beside them with a file per bag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from groupnoise.bags.reading.bag_files import TABLES, BagFile
+from groupnoise.bags.reading.bag_tables import Wanted
+from groupnoise.bags.reading.label_table import BagLabels, one_label_each
+from groupnoise.bags.reading.label_words import read_bag_truth
+from groupnoise.bags.reading.request import BagRequest
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError
+from groupnoise.io.labels.spellings import number_spelling
+from groupnoise.io.tables.table import Table
+
+
+def labels_in_files(bags: Sequence[BagFile], asked: BagRequest) -> BagLabels | None:
+    """Return the label that each file of a bag holds itself; None where the first has none."""
+    words: list[str] = []
+    for bag in bags:
+        if bag.path.suffix.lower() in TABLES:
+            return None
+        with bag.open(Wanted(asked.features)) as content:
+            if content.label is None and not words:
+                return None
+            if content.label is None:
+                raise DataError(f"{bag} says no label, but bag {bags[0].bag_id!r} does; add it.")
+            words.append(content.label)
+    asked.report("took the labels that the files of bags hold")
+    return BagLabels(*one_label_each(words), None, None, {})
+
+
+def words_of_truth(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArray[Any] | None:
+    """Return the label of each object of a bag as a word, if its files say it."""
+    values, place = given, str(bag.path)
+    if bag.truth is not None:
+        place = str(bag.truth.parent)
+        try:
+            values = np.load(bag.truth, allow_pickle=False).ravel()
+        except (OSError, ValueError, EOFError):
+            raise DataError(
+                f"bag {bag.bag_id!r} has no readable labels of its objects in {place}; write them "
+                "again, or move that folder away."
+            ) from None
+    if values is None:
+        return None
+    if len(values) != size:
+        raise DataError(
+            f"bag {bag.bag_id!r} has {counted(size, 'objects')} and "
+            f"{counted(len(values), 'labels')} of them in {place}; one per object is needed."
+        )
+    words = (each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist())
+    return np.array(list(words))
+
+
+def with_object_labels(
+    found: BagLabels,
+    words: NDArray[Any],
+    bags: Sequence[BagFile],
+    offsets: IntArray,
+    asked: BagRequest,
+) -> tuple[BagLabels, IntArray]:
+    """Return labels of bags, and the class of each object, -1 where it has none or is not known."""
+    names = [*found.class_names, *asked.known.classes]
+    by_number = {number_spelling(name): name for name in names}
+    bag_of_row = np.repeat(np.arange(len(bags)), np.diff(offsets))
+
+    def locate(row: int) -> str:
+        bag = int(bag_of_row[row])
+        return f"bag {bags[bag].bag_id!r}, row {row - int(offsets[bag])}"
+
+    cells = [by_number.get(number_spelling(word), word) for word in words.tolist()]
+    column = asked.truth or "truth"
+    table = Table(pl.DataFrame({column: cells}), column, column, locate)
+    classes, truth = read_bag_truth(
+        table, column, found.class_names, found.labels, bag_of_row, asked.known, asked.report
+    )
+    labels = np.pad(found.labels, ((0, 0), (0, len(classes) - found.labels.shape[1])))
+    return replace(found, labels=labels, class_names=classes), truth

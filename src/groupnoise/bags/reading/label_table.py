@@ -1,0 +1,341 @@
+"""What says the labels of a folder of bags: a table, the folders below, or a file per bag."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from groupnoise.bags.reading.bag_files import ARRAYS, TABLES
+from groupnoise.bags.reading.bag_names import bag_of, by_spelling, nor_others
+from groupnoise.bags.reading.bag_splits import (
+    SIDE_OF,
+    check_apart,
+    columns_of_head,
+    filled_cells,
+    how_many,
+    is_split_table,
+    sides_of_column,
+    text_cells,
+)
+from groupnoise.bags.reading.label_words import KnownLabels, say_of_labels
+from groupnoise.bags.reading.request import BagRequest
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
+from groupnoise.io.columns.names import plain_name, usual_column
+from groupnoise.io.columns.roles import match_columns, need_column, pick_column
+from groupnoise.io.labels.memberships import read_memberships
+from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.table import Table, read_table
+
+FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
+"""Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
+LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
+"""Tables of labels that are found in the folder itself, however their names are written."""
+MIN_PER_LABEL = 3
+"""Bags of each label, on average, in a column that is taken for the label by its cells."""
+LABEL_SUFFIXES = (*TABLES, ".xlsx")
+MAX_TOLD = 6
+MIN_PATIENTS = 5
+"""Folders of which one may be held out, in folders that are called by labels."""
+MIN_CASES = 10
+"""Different cells below which `case` and `subject` may be kinds of things, and no people."""
+
+
+@dataclass(frozen=True)
+class BagLabels:
+    """What a table says of bags, in the order of their files."""
+
+    labels: BoolArray
+    class_names: list[str]
+    patients: NDArray[Any] | None
+    split: NDArray[Any] | None
+    columns: dict[str, Any]
+
+    def divided(self, sides: NDArray[Any], told_by: str | None) -> BagLabels:
+        """Return what is said of the bags that have a side; `told_by`: the file, if one is kept."""
+        kept = np.flatnonzero(sides != "")
+        return replace(
+            self,
+            labels=self.labels[kept],
+            patients=None if self.patients is None else self.patients[kept],
+            split=sides[kept],
+            columns=self.columns | ({} if told_by is None else {"split": told_by}),
+        )
+
+
+def labels_in(folder: Path) -> Path | None:
+    """Return the table of labels in a folder: known by its name, or alone among or above arrays."""
+    try:
+        files = [file for file in sorted(folder.iterdir()) if not file.name.startswith(".")]
+    except OSError:
+        return None
+    named = {file.name.lower(): file for file in files if file.is_file()}
+    found = next((named[name] for name in LABEL_FILES if name in named), None)
+    tables = [file for file in named.values() if file.suffix.lower() in LABEL_SUFFIXES]
+    tables = [file for file in tables if not is_split_table(file)]
+    is_alone = len(tables) == 1 and any(
+        file.suffix.lower() in ARRAYS or file.name in FEATURE_FOLDERS for file in files
+    )
+    return found or (tables[0] if is_alone else None)
+
+
+def read_label_table(
+    source: Any, bag_ids: Sequence[str], folder: str, asked: BagRequest
+) -> BagLabels:
+    """Read the labels of bags from a table with one row per bag, in the order of `bag_ids`.
+
+    By default the column of bag ids is the one that names most of the files.
+    """
+    if isinstance(source, (str, Path)) and not Path(source).is_file():
+        raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
+    encoding = asked.form.get("encoding")
+    table = read_table(source, decimal=".", encoding=encoding)  # ids and labels are words
+    origin, report = table.origin, asked.report
+    known = by_spelling(bag_ids)
+    if any(bag_of(name, known) for name in table.frame.columns):
+        report(f"{origin} has no header line: its first line names a bag")
+        table = read_table(source, decimal=".", encoding=encoding, header=False)
+    columns = table.frame.columns
+    if asked.group is not None:
+        group = match_columns("group", [asked.group], columns, origin)[0]
+    else:
+        group = _column_of_ids(table, bag_ids, folder, report)
+    order = _rows_of_bags(table, group, bag_ids, folder)
+    taken = {group}
+    told: dict[str, Any] = {"origin": origin, "report": report, "taken": taken}
+    patient = pick_column("patient", asked.patient, columns, **told)
+    taken |= {patient} if patient is not None else set()
+    # A file is no column of this table: it says the split alone.
+    column = None if asked.split_file is not None else asked.split
+    split = pick_column("split", column, columns, **told)
+    taken |= {split} if split is not None else set()
+    label = asked.label or _only_words(table, taken, report)
+    if label is None:
+        label = need_column("label", None, columns, **told)
+    label_columns = match_columns("label", label, columns, origin)
+    rows = table.take(order)
+    memberships, class_names = read_memberships(
+        rows,
+        label_columns,
+        separator=asked.label_separator,
+        report=report,
+        may_lack=True,
+        several=asked.known.has_sets,
+    )
+    say_of_labels(class_names, memberships, rows.locate, report)
+    patients = None if patient is None else filled_cells(rows, patient)
+    sides = None if split is None else sides_of_column(rows, split)
+    if patients is not None:
+        if sides is not None:
+            check_apart(patients, sides, lambda bag: f"{rows.locate(bag)}, bag {bag_ids[bag]!r}")
+        n_patients = len(np.unique(patients))
+        report(f"bags of each of the {n_patients} patients stay together in every hold-out")
+    if sides is not None:
+        report(f"bags are held out as column {split!r} says ({how_many(sides)})")
+    parts = {"group": group, "label": label_columns, "patient": patient, "split": split}
+    return BagLabels(memberships, class_names, patients, sides, parts)
+
+
+def patients_of_rows(
+    table: Table, given: str | None, taken: Collection[str], group: str
+) -> tuple[pl.Series | None, str | None]:
+    """Return whom each row comes from, if several bags come from one, and the column that says it.
+
+    `given`: the column that was named; one that is only called so must be filled and the same in
+    all rows of each bag. `taken`: columns that play another part. `group`: that of bag ids.
+    """
+    columns = table.frame.columns
+    column = pick_column(
+        "patient", given, columns, origin=table.origin, report=say_nothing, taken=taken
+    )
+    if column is None:
+        return None, None
+    cells = table.frame[column].cast(pl.String).str.strip_chars().replace("", None)
+    of_bag = pl.DataFrame({"bag": table.frame[group], "cells": cells}).group_by("bag")
+    kinds = of_bag.agg(pl.col("cells").n_unique(), first=pl.first("cells"))
+    odd = kinds.filter((pl.col("cells") > 1) | pl.col("first").is_null())
+    if odd.height and given is not None:
+        raise DataError(
+            f"{table.origin}: column {column!r} is empty, or differs, in rows of the bag "
+            f"{str(odd['bag'][0])!r}; all rows of a bag must name the same one."
+        )
+    has_several = (n_patients := kinds["first"].n_unique()) < kinds.height
+    may_be_kinds = plain_name(column) in ("case", "subject") and n_patients < MIN_CASES
+    if odd.height or (given is None and (may_be_kinds or not has_several)):
+        return None, None
+    return (cells if has_several else None), column
+
+
+def labels_by_folders(
+    places: Sequence[PurePath], folder: str, report: Report, known: KnownLabels
+) -> BagLabels | None:
+    """Return the labels that the folders of bags are called by; None where they are no labels.
+
+    Of folders in folders the level with the fewest names is that of the labels, or the one a model
+    knows; names of splits may stand above it, and another level with many names is of patients.
+    `places`: the files of the bags, seen from `folder`.
+    """
+    parents = [place.parts[:-1] for place in places]
+    levels = [list(names) for names in zip(*parents, strict=False)]
+    levels = levels[: min(map(len, parents), default=0)]
+    sides = None
+    if levels and {name.lower() for name in levels[0]} <= set(SIDE_OF):
+        sides = np.array([SIDE_OF[name.lower()] for name in levels.pop(0)])
+        sides = sides if (sides == "train").any() else None
+    of_model = [level for level in levels if set(level) <= set(known.classes)]
+    several = [level for level in levels if len(set(level)) > 1]
+    free = [level for level in several if not _are_numbered(level)]
+    words = next(iter(of_model), min(free, key=lambda level: len(set(level)), default=None))
+    if words is None or (not of_model and len(words) < MIN_PER_LABEL * len(set(words))):
+        return None
+    memberships, classes = one_label_each(words)
+    sizes = Counter(words)
+    shown = ", ".join(f"{name} ({sizes[name]})" for name in classes[:MAX_TOLD])
+    more = ", ..." if len(classes) > MAX_TOLD else ""
+    report(f"took the names of folders below {folder} as labels: {shown}{more}")
+    say_of_labels(classes, memberships, lambda row: str(places[row]), report)
+    others = [level for level in several if level is not words]
+    patients = next(
+        (level for level in others if MIN_PATIENTS <= len(set(level)) < len(level)), None
+    )
+    if patients is not None:
+        report(
+            f"took {counted(len(set(patients)), 'folders')}, such as {patients[0]!r}, as patients: "
+            "bags of each stay together in every hold-out"
+        )
+    if sides is not None:
+        report("bags are held out as the folders of splits say")
+    of_patients = None if patients is None else np.array(patients)
+    return BagLabels(memberships, classes, of_patients, sides, {})
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    """Tell whether folders are called by whom or what they hold and a number, as `patient_07`."""
+    stems = {name.rstrip("0123456789") for name in names}
+    is_one = len(stems) == 1 and not any(name in stems for name in names)
+    parts = ("patient", "group", "user", "item")
+    return is_one and any(usual_column(part, list(stems)) for part in parts)
+
+
+def are_tables_of_bags(files: Sequence[Path], path: Path) -> bool:
+    """Tell whether tables in folders called like labels hold a bag each: no column says more."""
+    is_partition = any("=" in part for file in files for part in file.relative_to(path).parts)
+    return not is_partition and _lie_by_labels(files, path) and names_no_bag(files[0])
+
+
+def are_notes(table: Path, bags: Sequence[Path]) -> bool:
+    """Tell whether a table beside folders that are called by the labels of bags is no data."""
+    columns = columns_of_head(table)
+    is_data = any(usual_column(part, columns) for part in ("user", "item", "label"))
+    return not is_data and _lie_by_labels(bags, table.parent)
+
+
+def _lie_by_labels(files: Sequence[Path], path: Path) -> bool:
+    places = [file.relative_to(path) for file in files]
+    return labels_by_folders(places, str(path), say_nothing, KnownLabels()) is not None
+
+
+def names_no_bag(table: Path) -> bool:
+    """Tell whether the columns of a table, read from its head alone, say of no bag or click."""
+    columns = columns_of_head(table)
+    return not any(usual_column(part, columns) for part in ("group", "user", "item", "label"))
+
+
+def labels_of_files(folder: Path, ids: Sequence[str]) -> BagLabels:
+    """Return the labels that a torchmil folder keeps in a file per bag."""
+    words = []
+    for bag_id in ids:
+        try:
+            value = np.load(folder / f"{bag_id}.npy", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            raise DataError(f"bag {bag_id!r} has no readable label in {folder}.") from None
+        if value.size != 1:
+            raise DataError(
+                f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
+            )
+        words.append(str(value.ravel()[0].item()))
+    return BagLabels(*one_label_each(words), None, None, {})
+
+
+def one_label_each(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
+    """Return which class each bag has, (n_bags, n_classes), and the classes."""
+    classes, codes = np.unique(words, return_inverse=True)
+    return np.eye(len(classes), dtype=np.bool_)[codes], classes.tolist()
+
+
+def _only_words(table: Table, taken: Collection[str], report: Report) -> str | None:
+    """Return the one column that can be the label where none is called so; None of several."""
+    free = [name for name in table.frame.columns if name not in taken]
+    if usual_column("label", free) is not None:
+        return None
+    distinct = {name: len(set(text_cells(table, name)) - {""}) for name in free}
+    found = [name for name in free if 1 < distinct[name] <= len(table) / MIN_PER_LABEL]
+    if len(found) != 1:
+        return None
+    report(f"took column {found[0]!r} as the label, the only one whose cells repeat (--label)")
+    return found[0]
+
+
+def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Report) -> str:
+    """Return the column that names most of the bags."""
+    known = by_spelling(bag_ids)
+    found = {
+        name: sum(bag_of(cell, known) is not None for cell in text_cells(table, name))
+        for name in table.frame.columns
+        if not table.frame.schema[name].is_nested()
+    }
+    best = max(found, key=lambda name: found[name], default=None)
+    if best is None or not found[best]:
+        raise MissingColumnError(
+            f"no column of {table.origin} names the bags of {folder}, which are called "
+            f"{', '.join(map(repr, bag_ids[:3]))}{', ...' if len(bag_ids) > 3 else ''}; name the "
+            "bags by their files without the suffix.",
+            "labels",
+        )
+    report(f"took column {best!r} as the bag")
+    return best
+
+
+def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str) -> IntArray:
+    """Return the row of each bag; each needs one row, and each row a file."""
+    known, row_of = by_spelling(bag_ids), dict[str, int]()
+    strangers = []
+    for row, cell in enumerate(text_cells(table, group)):
+        bag = bag_of(cell, known)
+        if bag is None:
+            strangers.append((row, cell))
+        elif bag in row_of:
+            raise DataError(
+                f"{table.locate(row)}: bag {bag!r} has a row already ({table.locate(row_of[bag])})"
+                "; give one row per bag, several labels joined by ';'."
+            )
+        else:
+            row_of[bag] = row
+    if strangers:
+        row, cell = strangers[0]
+        if not cell:
+            raise DataError(
+                f"{table.locate(row)}: column {group!r} is empty; write the name of the bag, or "
+                "leave out the row."
+            )
+        raise MissingColumnError(
+            f"{table.locate(row)}: bag {cell!r} has no file in {folder}"
+            f"{nor_others(len(strangers))}; add the file or leave out the row.",
+            "labels",
+        )
+    without = [bag for bag in bag_ids if bag not in row_of]
+    if without:
+        raise MissingColumnError(
+            f"bag {without[0]!r} of {folder} has no row in {table.origin}"
+            f"{nor_others(len(without))}; add its label or move its file elsewhere.",
+            "labels",
+        )
+    return np.array([row_of[bag] for bag in bag_ids], dtype=np.int64)

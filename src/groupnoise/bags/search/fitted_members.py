@@ -1,0 +1,259 @@
+"""Trained members of an ensemble: those that answer of instances, and those of bags alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise.bags.search.member_training import MemberBatch, build_member
+from groupnoise.bags.search.members import (
+    FORESTS,
+    MAX_LOG_ODDS,
+    BagProblem,
+    MemberSettings,
+    bag_presence,
+    problem_of,
+)
+from groupnoise.bags.search.other_members import ForestBatch, StatisticsModel, forest_model
+from groupnoise.bags.search.witness_rate import with_background
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.groups import Groups
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.scaling import Scaler
+from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
+from groupnoise.core.trees import TreesEncoder
+from groupnoise.training.saver import current_report
+
+BLOCK_ROWS = 8_192
+N_COPIES = {"identity": 1, "mlp": 3, **dict.fromkeys(FORESTS, 1)}
+"""Models that are averaged where nothing is held out."""
+NUMBERS = ("weight", "bag_scale", "bag_shift")
+"""What a model folder keeps of every member."""
+
+
+@dataclass(frozen=True)
+class FittedMember:
+    """One trained member that answers of instances, and so of bags.
+
+    `weight`: how much it counts; weights of an ensemble sum to one.
+    `scaler`: learned from the training instances.
+    `model`: named targets first, a free one last.
+    `n_copies`: how many models were averaged into it.
+    `mixture`: of "mixture": the logit of the share of positive instances, and a constant.
+    `answer`: quantifier by which it answers of bags, None for that of its likelihood.
+    `spread`: standard deviation of its centred log probabilities about the mean of each target, on
+        held-out instances.
+    `bag_scale`, `bag_shift`: what calibrates its log odds of bags.
+    `background`: of members without such a target, log odds of background against the mean of the
+        classes; None where no instance is background.
+    """
+
+    settings: MemberSettings
+    weight: float
+    scaler: Scaler
+    model: MatchingModel
+    n_copies: int = 1
+    mixture: tuple[float, float] = (0.0, 0.0)
+    answer: str | None = None
+    spread: float = 1.0
+    bag_scale: float = 1.0
+    bag_shift: float = 0.0
+    background: float | None = None
+
+    def logits(self, rows: NDArray[Any]) -> Tensor:
+        """Return the logits of instances as they came, shape (n_rows, n_targets)."""
+        targets = torch.arange(self.model.n_targets)
+        with torch.no_grad():
+            parts = [
+                self.model.logits(self.model.encode_objects(torch.from_numpy(part)), targets)
+                for part in _blocks(rows, self.scaler)
+            ]
+        return torch.cat(parts)
+
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        """Return log P(target | instance) from logits, background last where there is one."""
+        log_p = logits.log_softmax(-1)
+        return log_p if self.background is None else with_background(log_p, self.background)
+
+    @property
+    def n_targets(self) -> int:
+        """Classes, and a free target where there is one."""
+        return int(self.model.n_targets) + (self.background is not None)
+
+    def log_odds(self, logits: Tensor, problem: BagProblem) -> Tensor:
+        """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
+        if problem.is_binary(self.settings):
+            logits = logits[:, :1] - logits[:, 1:]
+        mixture = torch.tensor(self.mixture)
+        found = bag_presence(logits, problem, self.settings, mixture, self.answer)
+        log_odds = found.log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double()
+        return log_odds * self.bag_scale + self.bag_shift
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all but arrays as JSON can hold it."""
+        names = (*NUMBERS, "n_copies", "answer", "spread", "background")
+        rest = {name: getattr(self, name) for name in names}
+        encoder = self.model.object_encoder
+        if isinstance(encoder, TreesEncoder):
+            rest["trees"] = encoder.sizes()
+        return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what its scaler learned; the model keeps its own weights."""
+        return self.scaler.arrays()
+
+    @classmethod
+    def from_record(
+        cls,
+        record: Mapping[str, Any],
+        arrays: dict[str, NDArray[Any]],
+        n_named: int,
+        has_negative: bool,
+    ) -> FittedMember:
+        """Return what :meth:`as_record` told of, its model without weights."""
+        settings = MemberSettings(**record["settings"])
+        n_targets = n_named + int(has_negative or settings.background)
+        scaler = Scaler.from_arrays(settings.scaling, arrays)
+        if settings.encoder in FORESTS:
+            model = forest_model(TreesEncoder.of_sizes(record["trees"], scaler.width, n_targets))
+        else:
+            model = build_member(scaler.width, n_targets, settings, int(record["n_copies"]))
+        rest: dict[str, Any] = {name: float(record[name]) for name in ("spread", *NUMBERS)}
+        rest |= {name: record[name] for name in ("n_copies", "answer", "background")}
+        rate, constant = map(float, record["mixture"])
+        return cls(settings, scaler=scaler, model=model, mixture=(rate, constant), **rest)
+
+
+@dataclass(frozen=True)
+class FittedStatistics:
+    """One trained member that sees bags as a whole and answers of them alone.
+
+    `weight`: how much it counts; weights of an ensemble sum to one.
+    `scaler`: learned from the training instances.
+    `model`: what it says of bags.
+    `bag_scale`, `bag_shift`: what calibrates that.
+    """
+
+    settings: MemberSettings
+    weight: float
+    scaler: Scaler
+    model: StatisticsModel
+    bag_scale: float = 1.0
+    bag_shift: float = 0.0
+
+    def log_odds(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
+        """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
+        return self.model(self.scaler(rows), offsets_of(sizes)) * self.bag_scale + self.bag_shift
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all but arrays as JSON can hold it."""
+        rest = {name: getattr(self, name) for name in NUMBERS}
+        return {"settings": asdict(self.settings), **rest}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what its scaler and its kernel learned."""
+        return {**self.scaler.arrays(), **self.model.arrays()}
+
+    @classmethod
+    def from_record(
+        cls, record: Mapping[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> FittedStatistics:
+        """Return what :meth:`as_record` told of."""
+        settings = MemberSettings(**record["settings"])
+        scaler = Scaler.from_arrays(settings.scaling, arrays)
+        model = StatisticsModel.from_arrays(settings.width, arrays)
+        numbers = {name: float(record[name]) for name in NUMBERS}
+        return cls(settings, scaler=scaler, model=model, **numbers)
+
+
+def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]:
+    for start in range(0, max(1, len(rows)), BLOCK_ROWS):
+        yield scaler(rows[start : start + BLOCK_ROWS])
+
+
+def batch_of(
+    rows: Tensor | StreamedGroups,
+    problem: BagProblem,
+    bag_weights: Tensor,
+    settings: Sequence[MemberSettings],
+    seed: int,
+) -> MemberBatch | ForestBatch:
+    """Return members to be trained side by side, which share an encoder."""
+    kind = ForestBatch if settings[0].encoder in FORESTS else MemberBatch
+    return kind(rows, problem, bag_weights, settings, torch.Generator().manual_seed(seed))
+
+
+def train_batch(
+    settings: Sequence[MemberSettings],
+    bags: Groups,
+    labels: BoolArray,
+    has_negative: bool,
+    seed: int,
+    held: Sequence[int] | IntArray = (),
+) -> tuple[MemberBatch | ForestBatch, Scaler]:
+    """Return members trained side by side, and the scaling of what they see.
+
+    They differ in likelihood and weight decay alone, those of one likelihood stand side by side.
+    `held`: bags that the first copy of each member has not seen.
+    """
+    scaler, scaled = scaled_groups(settings[0].scaling, bags)
+    rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)
+    weights = torch.ones(len(bags), 2 if len(held) else N_COPIES[settings[0].encoder])
+    if len(held):
+        weights[held, 0] = 0.0
+    batch = batch_of(
+        rows, problem_of(bags, labels, has_negative), weights / weights.sum(0), settings, seed
+    )
+    return batch.train(current_report()), scaler
+
+
+def fitted_member(
+    batch: MemberBatch | ForestBatch, number: int, scaler: Scaler, answer: str | None = None
+) -> FittedMember:
+    """Return the mean of the copies of one member of a batch; its shift makes up for averaging.
+
+    `answer`: quantifier by which it answers of bags.
+    """
+    rate, constant = batch.mixture[:, batch.columns(number), 0].mean(1).tolist()
+    model = batch.model(number)
+    return FittedMember(
+        batch.settings[number],
+        1.0,
+        scaler,
+        model,
+        batch.n_copies,
+        (rate, constant),
+        answer,
+        bag_shift=lost_by_averaging(batch, number, answer),
+    )
+
+
+def lost_by_averaging(
+    batch: MemberBatch | ForestBatch, number: int, answer: str | None = None
+) -> float:
+    """Return by how much the mean of the copies of a member finds bags less positive, trained.
+
+    The best instance of a bag under mean logits scores less than the best ones under each copy do
+    on average, while held-out bags, which calibrate a member, are seen by one copy each. The
+    difference hardly depends on whether copies have seen a bag.
+
+    `answer`: quantifier by which the member answers of bags.
+    """
+    if batch.n_copies == 1:
+        return 0.0
+    settings, (logits, problem) = batch.settings[number], batch.trained_logits
+    values = logits[:, batch.columns(number)]
+    shares = batch.mixture[:, batch.columns(number)]
+    means = batch.averaged(values), shares.mean(1, keepdim=True)
+    with torch.no_grad():
+        each = bag_presence(values, problem, settings, shares, answer).log_odds
+        averaged = bag_presence(means[0], problem, settings, means[1], answer).log_odds
+    difference = each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).mean(1, keepdim=True)
+    difference = difference - averaged.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
+    return float(difference.double().mean())

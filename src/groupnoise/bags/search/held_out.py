@@ -1,0 +1,388 @@
+"""What members say of bags they have not seen: how likely it makes labels, what calibrates it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise.bags.search.bag_odds import doubt_after, label_log_likelihood, share_explained
+from groupnoise.bags.search.ensemble import (
+    MAX_BAG_SHARE,
+    BagEnsemble,
+    calibrate_bags,
+    calibrate_instances,
+    centred_log_probabilities,
+)
+from groupnoise.bags.search.fitted_members import FittedMember, FittedStatistics
+from groupnoise.bags.search.members import MAX_LOG_ODDS, BagProblem, MemberSettings
+from groupnoise.bags.search.witness_rate import (
+    MAX_SHARED,
+    MAX_SHARED_BY_TWO,
+    accurate_threshold,
+    background_share,
+    fit_shared_background,
+    with_background,
+    witness_evidence,
+)
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, stratified_folds
+
+INSTANCE_EVIDENCE = 0.3
+"""How much the evidence of single instances counts beside that of positive and negative bags."""
+SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
+"""Weights that members which see bags as a whole may have together, and how credible each is."""
+EVIDENCE = 6.0
+"""Nats of held-out bags that divide the credibility of a weight by e."""
+MIN_SHARE = 0.02
+MOSTLY_ONE = 0.7
+"""Share of bags with one label above which bags may share a background though some have more."""
+
+
+@dataclass
+class HeldOutAnswers:
+    """What models that have not seen a bag say of it.
+
+    `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
+    `bag_scale`, `bag_shift`: what calibrates them.
+    `scores`: the criterion, one per bag.
+    `answer`: the quantifier of the log odds, None of members that have none.
+    `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
+        see bags as a whole.
+    `member`: the member itself, where it was trained at the same time.
+    `background`: log odds of background against the mean of the classes, of members that know no
+        background where bags share one.
+    """
+
+    log_odds: FloatArray
+    bag_scale: float
+    bag_shift: float
+    scores: FloatArray
+    answer: str | None = None
+    log_p: Tensor | None = None
+    member: FittedMember | None = None
+    background: float | None = None
+
+    @property
+    def calibrated(self) -> FloatArray:
+        """Calibrated log odds of the labels of bags."""
+        return self.log_odds * self.bag_scale + self.bag_shift
+
+
+@dataclass(frozen=True)
+class HeldOutBags:
+    """Bags that members are judged by.
+
+    `problem`: the bags and the labels they are asked for.
+    `exclusive`: whether no bag has more than one label.
+    `by_candidates`: whether instances are judged as those of several labels are, however many there
+        are.
+    `shares_background`: whether bags mostly have one label and instances of none are found in all.
+    """
+
+    problem: BagProblem
+    exclusive: bool
+    by_candidates: bool = False
+    shares_background: bool = False
+
+    @property
+    def labels(self) -> BoolArray:
+        """The labels of the bags, (n_bags, n_named)."""
+        return self.problem.labels
+
+    @property
+    def bag_of_row(self) -> IntArray:
+        """The bag of each instance."""
+        return self.problem.segments.group.numpy()
+
+    @property
+    def by_witnesses(self) -> bool:
+        """Whether bags are positive or negative, so that instances tell of a witness rate."""
+        is_binary = self.problem.has_negative and self.problem.n_named == 1
+        has_both = 0 < int(self.labels.sum()) < len(self.labels)
+        return is_binary and has_both and not self.by_candidates
+
+    def judged(
+        self,
+        logits: Tensor,
+        log_odds: Mapping[str, Tensor],
+        settings: MemberSettings,
+        part: BoolArray | None = None,
+    ) -> HeldOutAnswers:
+        """Return what logits of instances and log odds of bags are worth.
+
+        `log_odds`: by each quantifier that the member may answer by; the likeliest is taken.
+        `settings`: of the member. `part`: bags that were held out, by default all; the others are
+        left out of the scores.
+        """
+        part = np.ones(len(self.labels), dtype=bool) if part is None else part
+        log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
+        answers = {
+            answer: self.judged_bags(each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part)
+            for answer, each in log_odds.items()
+        }
+        answer = max(answers, key=lambda each: float(answers[each].scores[part].mean()))
+        return self._with_instances(replace(answers[answer], answer=answer), log_p, part)
+
+    def judged_again(self, found: HeldOutAnswers, part: BoolArray) -> HeldOutAnswers:
+        """Return what answers are worth that were judged before it was known what bags share."""
+        if found.log_p is None:
+            return found
+        of_bags = self.judged_bags(found.log_odds, part)
+        of_bags = replace(of_bags, answer=found.answer, member=found.member)
+        return self._with_instances(of_bags, found.log_p, part)
+
+    def _with_instances(
+        self, found: HeldOutAnswers, log_p: Tensor, part: BoolArray
+    ) -> HeldOutAnswers:
+        """Return answers with what is said of instances, and its worth."""
+        if self.by_witnesses:
+            group = self.bag_of_row
+            odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
+            told = part[group]
+            evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
+            scores = found.scores + INSTANCE_EVIDENCE * evidence
+            return replace(found, scores=scores[part], log_p=log_p)
+        level = None
+        if self.shares_background and log_p.shape[1] == self.labels.shape[1]:
+            level = self._level_of_background(log_p, part)
+            log_p = with_background(log_p, level)
+        scores = found.scores + self.instance_scores(log_p, part)
+        return replace(found, scores=scores[part], log_p=log_p, background=level)
+
+    def judged_bags(self, log_odds: FloatArray, part: BoolArray | None = None) -> HeldOutAnswers:
+        """Return what log odds of bags are worth, calibrated on a part of them."""
+        kind = (self.exclusive, self.problem.has_negative)
+        told = slice(None) if part is None else part
+        scale, shift = calibrate_bags(log_odds[told], self.labels[told], *kind)
+        scores = label_log_likelihood(log_odds * scale + shift, self.labels, *kind)
+        return HeldOutAnswers(log_odds, scale, shift, scores)
+
+    def judged_together(self, taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
+        """Return the criterion of members that answer together, one score per bag.
+
+        `taken`: what each says of these bags, and its weight; those that see bags as a whole last.
+        """
+        own = [each for each in taken if each[0].log_p is not None]
+        averaged, spreads = averaged_instances(own)
+        scores = self.judged_bags(pooled_log_odds(taken)).scores
+        if self.by_witnesses:
+            odds = (averaged[:, 0] - averaged[:, 1]).numpy()
+            evidence = witness_evidence(odds, self.bag_of_row, self.labels[:, 0])
+            return scores + INSTANCE_EVIDENCE * evidence
+        usual = float(np.average(spreads, weights=[weight for _, weight in own]))
+        everything = np.ones(len(self.labels), dtype=bool)
+        return scores + self.instance_scores((usual * averaged).log_softmax(-1), everything)
+
+    def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
+        """Return how likely the instances of each bag have one of its labels, on average.
+
+        Most instances may be background, so that the chances are calibrated first: a model is
+        not blamed for what no model can know.
+        """
+        group = self.bag_of_row
+        if self.shares_background:
+            values = centred_log_probabilities(log_p).numpy()
+            fitted = fit_shared_background(values, self.labels, group, part[group]).log_likelihood
+        else:
+            fitted = self._tempered(log_p, part)
+        total = np.bincount(group, fitted, minlength=len(self.labels))
+        return total / self.problem.segments.sizes.numpy()
+
+    def _tempered(self, log_p: Tensor, part: BoolArray) -> FloatArray:
+        """Return the log chance of the labels of its bag for each instance."""
+        group = self.bag_of_row
+        if self.problem.has_negative:
+            values = log_p
+            allowed = np.hstack([self.labels, ~self.labels.any(axis=1, keepdims=True)])
+        else:
+            values, allowed = log_p[:, : self.labels.shape[1]], self.labels
+        chance = (allowed.mean(axis=0) / allowed.mean(axis=0).sum())[None]
+        return _tempered_candidates(values.double().numpy(), allowed[group], chance, part[group])
+
+    def _level_of_background(self, log_p: Tensor, part: BoolArray) -> float:
+        """Return log odds of background against the mean of the classes."""
+        values = centred_log_probabilities(log_p).numpy()
+        values = np.hstack([values, np.zeros((len(values), 1))])
+        group = self.bag_of_row
+        found = fit_shared_background(values, self.labels, group, part[group])
+        return found.shift / found.scale
+
+    def may_share_background(self) -> bool:
+        """Tell whether bags mostly have one of several labels, so that they may share the rest."""
+        is_plain = not self.problem.has_negative and not self.by_candidates
+        is_single = self.exclusive or float((self.labels.sum(axis=1) == 1).mean()) >= MOSTLY_ONE
+        return is_single and is_plain and self.labels.shape[1] > 1
+
+    def finds_background(self, found: Sequence[HeldOutAnswers], part: BoolArray) -> bool:
+        """Tell whether many held-out instances are alike in bags of all labels.
+
+        `found`: what members without background say; the one that tells most of labels is heard.
+        """
+        group = self.bag_of_row
+        shares = []
+        for each in found:
+            assert each.log_p is not None
+            values = each.log_p.double().numpy()
+            shares.append(background_share(values, self.labels, group, part[group]))
+        return max(shares)[1] > (MAX_SHARED if self.labels.shape[1] > 2 else MAX_SHARED_BY_TWO)
+
+    def share_of_whole(self, of_members: FloatArray, of_whole: FloatArray) -> float:
+        """Return how much members that see bags as a whole count beside the others.
+
+        A few weights are averaged by the evidence of held-out bags for each: the likeliest one
+        alone would follow chance where bags are few.
+
+        `of_members`, `of_whole` (n_bags, n_named): calibrated log odds by the average of each kind.
+        """
+        shares = np.array(list(SHARES))
+        found = [
+            float(self.judged_bags((1.0 - share) * of_members + share * of_whole).scores.sum())
+            for share in shares
+        ]
+        credible = np.array(list(SHARES.values())) * np.exp((found - np.max(found)) / EVIDENCE)
+        mean = float(shares @ credible / credible.sum())
+        return mean if mean >= MIN_SHARE else 0.0
+
+
+def draw_folds(
+    labels: BoolArray,
+    n_folds: int,
+    generator: np.random.Generator,
+    patients: NDArray[Any] | None = None,
+) -> IntArray:
+    """Return the fold of each bag; bags of equal labels are spread evenly.
+
+    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: whom each bag comes
+    from; patients are then spread by their first bag.
+    """
+    kinds = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    return stratified_folds(kinds, n_folds, generator, patients)
+
+
+def combined(
+    members: Sequence[FittedMember],
+    statistics: Sequence[FittedStatistics],
+    labels: BoolArray,
+    negative: int | None,
+) -> BagEnsemble:
+    """Return members that answer together, not calibrated.
+
+    `labels` (n_bags, n_named): of the training bags. `negative`: column of the negative label among
+    all classes.
+    """
+    exclusive = bool((labels.sum(axis=1) <= 1).all())
+    has_negative = negative is not None or not labels.any(axis=1).all()
+    return BagEnsemble(
+        members, statistics, labels.shape[1], negative, exclusive, has_negative, scale=1.0,
+        shift=0.0, bag_scale=1.0, bag_shift=0.0, doubt=doubt_after(len(labels)),
+    )  # fmt: skip
+
+
+def calibrated(
+    ensemble: BagEnsemble, found: Sequence[HeldOutAnswers], bags: HeldOutBags
+) -> BagEnsemble:
+    """Return members with their answers on one scale, and their average as a probability.
+
+    `ensemble`: as :func:`combined` returns it. `found`: what its members say of held-out bags, and
+    after them those that see bags as a whole. `bags`: which were held out.
+    """
+    members = []
+    averaged, spreads = averaged_instances(
+        [(said, member.weight) for member, said in zip(ensemble.members, found, strict=False)]
+    )
+    for member, said, spread in zip(ensemble.members, found, spreads, strict=False):
+        shift = said.bag_shift + said.bag_scale * member.bag_shift
+        members.append(
+            replace(
+                member,
+                spread=spread,
+                bag_scale=said.bag_scale,
+                bag_shift=shift,
+                background=said.background,
+            )
+        )
+    statistics = [
+        replace(whole, bag_scale=said.bag_scale, bag_shift=said.bag_shift)
+        for whole, said in zip(ensemble.statistics, found[len(members) :], strict=True)
+    ]
+    weights = [*(each.weight for each in members), *(each.weight for each in statistics)]
+    pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
+    free = averaged.shape[1] > ensemble.n_named
+    of_instances = calibrate_instances(
+        averaged, bags.problem, free, shares_background=bags.shares_background
+    )
+    of_bags = bags.judged_bags(pooled)
+    kind = (bags.exclusive, bags.problem.has_negative)
+    # Squared: on sets whose bags are half told, their word blurs the order of instances.
+    told = share_explained(of_bags.scores, bags.labels, *kind) ** 2
+    ensemble = replace(
+        ensemble,
+        members=members,
+        statistics=statistics,
+        scale=of_instances.scale,
+        shift=of_instances.shift,
+        bag_scale=of_bags.bag_scale,
+        bag_shift=of_bags.bag_shift,
+        bag_share=MAX_BAG_SHARE * told,
+        doubt=doubt_after(len(bags.labels)),
+    )
+    if of_instances.chances is None or ensemble.negative is None:
+        return ensemble
+    log_p = ensemble.averaged(said.log_p for said in found if said.log_p is not None)
+    within = ensemble.within_bags(log_p, of_bags.calibrated, bags.problem.segments.sizes.numpy())
+    positive = within[:, 1 - ensemble.negative].exp().numpy()
+    return replace(ensemble, threshold=accurate_threshold(positive, of_instances.chances))
+
+
+def averaged_instances(
+    taken: Sequence[tuple[HeldOutAnswers, float]],
+) -> tuple[Tensor, list[float]]:
+    """Return averaged log odds of instances, in units of their spreads, and the spread of each.
+
+    `taken`: what members that answer of instances say, and their weights.
+    """
+    total, averaged, spreads = sum(weight for _, weight in taken), torch.zeros(()), []
+    for said, weight in taken:
+        assert said.log_p is not None
+        centred = centred_log_probabilities(said.log_p)
+        # About the mean of each target: what all instances share says nothing of their order.
+        spreads.append(max(float((centred - centred.mean(0)).std()), 1e-6))
+        averaged = averaged + weight / total / spreads[-1] * centred
+    return averaged, spreads
+
+
+def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
+    """Return the weighted sum of calibrated log odds of bags, (n_bags, n_named)."""
+    return np.sum([weight * said.calibrated for said, weight in taken], axis=0)
+
+
+def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:
+    """Return log P(target | instance), free target last, from the logits of a member."""
+    if binary:
+        logits = torch.cat([logits, torch.zeros_like(logits)], dim=-1)
+    return logits.log_softmax(-1)
+
+
+def _tempered_candidates(
+    log_p: FloatArray, allowed: BoolArray, chance: FloatArray, part: BoolArray
+) -> FloatArray:
+    """Return the log chance of the labels of its bag for each instance, at the best temperature.
+
+    The answers are mixed with the frequencies of the labels as much as pays.
+    """
+    prior = np.log(np.clip(chance, 1e-12, None))
+    best, most = np.zeros(len(log_p)), -np.inf
+    centred = log_p - log_p[part].mean(axis=0)
+    for temperature in (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0):
+        values = temperature * centred + prior
+        values = values - np.logaddexp.reduce(values, axis=1, keepdims=True)
+        inside = np.logaddexp.reduce(np.where(allowed, values, -np.inf), axis=1)
+        inside = np.maximum(inside, -10.0)
+        if inside[part].mean() > most:
+            best, most = inside, inside[part].mean()
+    return best

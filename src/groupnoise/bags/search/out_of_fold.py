@@ -1,0 +1,369 @@
+"""Trials of members on folds of one set of bags, and their training on all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise.bags.search.fitted_members import (
+    FittedMember,
+    FittedStatistics,
+    batch_of,
+    fitted_member,
+    train_batch,
+)
+from groupnoise.bags.search.held_out import HeldOutAnswers, HeldOutBags, draw_folds
+from groupnoise.bags.search.member_training import MemberBatch
+from groupnoise.bags.search.members import (
+    STATISTICS,
+    MemberSettings,
+    bag_presence,
+    possible_answers,
+    problem_of,
+)
+from groupnoise.bags.search.other_members import MAX_SUPPORT, ForestBatch, StatisticsKernel
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.batching import parts_of_batch
+from groupnoise.core.groups import Groups
+from groupnoise.core.scaling import Scaler
+from groupnoise.decisions.portfolio import Option
+
+N_FOLDS = 5
+MAX_SEARCH_ROWS = 12_000
+"""Instances that settings are compared on; of longer data as many bags are drawn."""
+MAX_SEARCH_LOGITS = 120_000
+"""Instances times targets that settings are compared on."""
+HELD_OUT = 5
+"""One in so many bags is held out."""
+MAX_HELD_OUT_ROWS = 500_000
+MAX_ROWS = 1 << 15
+"""Instances that are read at a time for answers."""
+
+
+class BagSearch:
+    """Trials on one set of bags: folds, seeds and scaled rows are the same for all of them.
+
+    `bags`: training bags.
+    `labels` (n_bags, n_named): the labels that bags are asked for.
+    `has_negative`: whether another class is negative.
+    `generator`: decides the bags looked at, the folds and the initial weights.
+    `patients`: whom each bag comes from: bags of one patient are in one fold.
+    `by_candidates`: whether instances are judged as those of several labels are, however many there
+        are.
+    """
+
+    def __init__(
+        self,
+        bags: Groups,
+        labels: BoolArray,
+        has_negative: bool,
+        generator: np.random.Generator,
+        patients: NDArray[Any] | None = None,
+        *,
+        by_candidates: bool = False,
+    ) -> None:
+        self.all_bags, self.all_labels, self.has_negative = bags, labels, has_negative
+        self.patients = patients
+        order = generator.permutation(len(bags))
+        fits = np.cumsum(bags.sizes[order]) <= search_rows(labels)
+        taken = np.sort(order[: max(1, int(fits.sum()))])
+        self.taken = taken
+        self.seed = int(generator.integers(2**31))
+        self.bags = bags if len(taken) == len(bags) else bags.subset(taken)
+        self.labels = labels[taken]
+        self.problem = problem_of(self.bags, self.labels, has_negative)
+        self.n_folds = max(2, min(N_FOLDS, len(taken) // 2))
+        of_taken = None if patients is None else patients[taken]
+        if of_taken is not None and (n_patients := len(np.unique(of_taken))) > 1:
+            self.n_folds = min(self.n_folds, n_patients)
+        self.folds = draw_folds(self.labels, self.n_folds, generator, of_taken)
+        self.exclusive = bool((labels.sum(axis=1) <= 1).all())
+        self.held_out = HeldOutBags(self.problem, self.exclusive, by_candidates)
+        self._taught: tuple[Groups, BoolArray] | None = None
+        self._rows: dict[str, tuple[Scaler, Tensor]] = {}
+        self._kernels: dict[tuple[str, float, bool], StatisticsKernel] = {}
+        self._found: dict[tuple[str, int], HeldOutAnswers] = {}
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether settings are compared on all bags."""
+        return self.bags is self.all_bags
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether a part of all bags to hold out is larger than what settings are compared on."""
+        return HELD_OUT * len(self.bags) < len(self.all_bags) and self._taught is None
+
+    def scaled(self, scaling: str) -> tuple[Scaler, Tensor]:
+        """Return a scaling, and the instances under it."""
+        if scaling not in self._rows:
+            scaler = Scaler(scaling).fit(self.bags.objects)
+            self._rows[scaling] = scaler, torch.from_numpy(scaler(self.bags.objects))
+        return self._rows[scaling]
+
+    def out_of_fold(
+        self, option: Option, n_folds: int, siblings: Sequence[Option] = ()
+    ) -> HeldOutAnswers:
+        """Return what an option says of bags it has not seen.
+
+        Bags of folds that were not held out are left at zero. `n_folds`: how many of the folds are
+        held out, one after the other. `siblings`: options that may be trained at the same time, if
+        they can be.
+        """
+        if (option.name, n_folds) not in self._found:
+            if option.parameters["likelihood"] == STATISTICS:
+                self._found[option.name, n_folds] = self._whole_bags(option)
+                return self._found[option.name, n_folds]
+            batch = MemberSettings(**option.parameters).batch
+            together = {option.name: option}
+            for each in siblings:
+                if MemberSettings(**each.parameters).batch == batch:
+                    together[each.name] = each
+            # Members of one likelihood side by side are computed at once.
+            ordered = sorted(together.values(), key=lambda each: each.parameters["likelihood"])
+            for each, found in zip(ordered, self._train(ordered, n_folds), strict=True):
+                self._found[each.name, n_folds] = found
+        return self._found[option.name, n_folds]
+
+    def look_for_background(self, options: Sequence[Option], n_folds: int) -> bool:
+        """Find out by members without background whether bags, mostly of one label, share one.
+
+        From then on it is taken into account.
+
+        `options`: to be asked, trained at once where they can be; those with background, or that
+        see bags as a whole, say nothing.
+        """
+        if self.held_out.shares_background or not self.held_out.may_share_background():
+            return self.held_out.shares_background
+        found = [
+            self.out_of_fold(option, n_folds, options)
+            for option in options
+            if not option.parameters["background"] and option.parameters["likelihood"] != STATISTICS
+        ]
+        if not found or not self.held_out.finds_background(found, self.folds < n_folds):
+            return False
+        self.take_background()
+        return True
+
+    def take_background(self) -> None:
+        """Judge all members as if they knew of a background that bags of all labels share."""
+        if self.held_out.may_share_background():
+            self.held_out = replace(self.held_out, shares_background=True)
+            for (name, n_held), each in self._found.items():
+                self._found[name, n_held] = self.held_out.judged_again(each, self.folds < n_held)
+
+    def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutAnswers]:
+        settings = [MemberSettings(**each.parameters) for each in options]
+        if n_folds < self.n_folds:
+            # A first look: who is ahead after half of the steps mostly stays.
+            settings = [replace(each, max_epochs=-(-each.max_epochs // 2)) for each in settings]
+        kept = self.folds[:, None] != np.arange(n_folds)
+        complete = n_folds == self.n_folds and self.covers_all
+        if complete:  # one more copy sees all bags, and all of them are averaged
+            kept = np.hstack([kept, np.ones((len(kept), 1), dtype=bool)])
+        weights = torch.from_numpy(kept).float()
+        scaler, rows = self.scaled(settings[0].scaling)
+        weights = weights / weights.sum(0).clamp(min=1.0)
+        batch = batch_of(rows, self.problem, weights, settings, self.seed).train()
+        held = torch.from_numpy(self.folds).clamp(max=n_folds - 1)
+        with torch.no_grad():
+            assert isinstance(batch.rows, Tensor)
+            logits = batch.logits(batch.rows)
+            results = []
+            for number, each in enumerate(settings):
+                columns = batch.columns(number)
+                told = (logits[:, columns], self.problem, each, batch.mixture[:, columns])
+                of_bags = {
+                    answer: _of_fold(bag_presence(*told, answer).log_odds, held)
+                    for answer in possible_answers(each, self.problem)
+                }
+                found = self.held_out.judged(
+                    _of_fold(logits[:, columns], held[self.problem.segments.group]),
+                    of_bags,
+                    each,
+                    self.folds < n_folds,
+                )
+                if complete:
+                    found.member = fitted_member(batch, number, scaler, found.answer)
+                results.append(found)
+        return results
+
+    def _whole_bags(self, option: Option) -> HeldOutAnswers:
+        """Return what a member says that sees bags as a whole."""
+        settings = MemberSettings(**option.parameters)
+        kernel = self._kernel(settings, of_all=False)
+        log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
+        return self.held_out.judged_bags(log_odds)
+
+    def _kernel(self, settings: MemberSettings, of_all: bool) -> StatisticsKernel:
+        key = (settings.scaling, settings.width, of_all)
+        if key not in self._kernels:
+            scaler, scaled = self.scaled(settings.scaling)
+            rows = scaler(self.all_bags.objects) if of_all else scaled.numpy()
+            offsets = np.asarray((self.all_bags if of_all else self.bags).offsets)
+            self._kernels[key] = StatisticsKernel(rows, offsets, settings.width)
+        return self._kernels[key]
+
+    def fit_whole(self, option: Option, weight: float) -> FittedStatistics:
+        """Return a member that sees bags as a whole, from all bags where they are not too many."""
+        settings = MemberSettings(**option.parameters)
+        of_all = not self.covers_all and len(self.all_bags) <= MAX_SUPPORT
+        labels = self.all_labels if of_all else self.labels
+        model = self._kernel(settings, of_all).fit(labels, settings.weight_decay)
+        return FittedStatistics(settings, weight, self.scaled(settings.scaling)[0], model)
+
+    def whole_of_all(self, option: Option, held: IntArray) -> FloatArray:
+        """Return the log odds of held-out bags by a member that sees all others as a whole."""
+        settings = MemberSettings(**option.parameters)
+        folds = np.isin(np.arange(len(self.all_bags)), held) - 1
+        kernel = self._kernel(settings, of_all=True)
+        return kernel.held_out(self.all_labels, folds, settings.weight_decay)[held]
+
+    def teach(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
+        """Let members that are taken be trained on these bags, not on those compared on.
+
+        `bags`: all bags, and instances with known labels as bags of one. `labels`: of shape
+        (n_bags, n_classes). `negative`: column of the negative label.
+        """
+        named = labels if negative is None else np.delete(labels, negative, axis=1)
+        self._taught = bags, named
+
+    def fit_members(self, options: Sequence[Option]) -> list[FittedMember]:
+        """Return members trained on all bags; what was trained on them already is not again."""
+        fitted: dict[str, FittedMember] = {}
+        for option in options:
+            found = self._found.get((option.name, self.n_folds))
+            if found is not None and found.member is not None and self._taught is None:
+                fitted[option.name] = found.member
+        waiting = [option for option in options if option.name not in fitted]
+        bags, labels = self._taught or (self.all_bags, self.all_labels)
+        settings = [self.settings_for_all(option) for option in waiting]
+        said = [self._found.get((option.name, self.n_folds)) for option in waiting]
+        # Held-out bags calibrate the quantifier that they chose, and no other.
+        answers = [None if found is None else found.answer for found in said]
+        trained = train_on_all(
+            *(settings, bags, labels, self.has_negative, self.seed), answers=answers
+        ).members
+        fitted.update({each.name: one for each, one in zip(waiting, trained, strict=True)})
+        return [fitted[option.name] for option in options]
+
+    def settings_for_all(self, option: Option) -> MemberSettings:
+        """Return an option as all bags are trained on."""
+        settings = MemberSettings(**option.parameters)
+        return settings.for_more_bags(len(self.bags), len(self.all_bags))
+
+
+def search_rows(labels: BoolArray) -> int:
+    """Return how many instances settings are compared on."""
+    n_targets = int(labels.shape[1]) + 1
+    return min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
+
+
+def _of_fold(values: Tensor, fold: Tensor) -> Tensor:
+    """Return the values of the model that has not seen a row, (n_rows, n_values)."""
+    index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
+    return values.gather(1, index).squeeze(1)
+
+
+def draw_held_out_bags(
+    bags: Groups,
+    labels: BoolArray,
+    generator: np.random.Generator,
+    patients: NDArray[Any] | None = None,
+) -> IntArray:
+    """Return a fifth of the bags in ascending order, fewer where they have too many instances."""
+    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, patients) == 0)
+    rows = generator.permutation(rows)
+    fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
+    return np.sort(rows[: max(1, fits)])
+
+
+class TrainedOnAll(NamedTuple):
+    """Members trained on all bags.
+
+    `members`: in the order of their settings, each of weight one.
+    `bags`: which were held out, None if none were.
+    `found`: what each member says of them.
+    """
+
+    members: list[FittedMember]
+    bags: HeldOutBags | None
+    found: list[HeldOutAnswers]
+
+
+def train_on_all(
+    settings: Sequence[MemberSettings],
+    bags: Groups,
+    labels: BoolArray,
+    has_negative: bool,
+    seed: int,
+    held: IntArray | None = None,
+    *,
+    answers: Sequence[str | None] | None = None,
+    shares_background: bool = False,
+) -> TrainedOnAll:
+    """Train members on all bags, in memory or from disk, and ask them of held-out ones.
+
+    What was learned of some bags would not do: those who have seen ten times as many are surer, and
+    others are ahead.
+
+    `settings`: of the members, as all bags are trained on. `labels` (n_bags, n_named): the labels
+    that bags are asked for. `has_negative`: whether another class is negative. `seed`: decides the
+    initial weights and the bags of each step. `held`: bags that the first copy of each member does
+    not see, by default none; the others see all. `answers`: quantifiers by which members answer of
+    bags where none are held out, by default their own. `shares_background`: whether bags have one
+    label each and instances of none are found in all.
+    """
+    held = np.zeros(0, dtype=np.int64) if held is None else held
+    judge = None
+    if len(held):
+        problem = problem_of(bags.subset(held), labels[held], has_negative)
+        exclusive = bool((labels.sum(axis=1) <= 1).all())
+        judge = HeldOutBags(problem, exclusive, shares_background=shares_background)
+    # Members side by side read the bags once, those of one likelihood are computed at once.
+    order = sorted(
+        range(len(settings)), key=lambda one: (str(settings[one].batch), settings[one].likelihood)
+    )
+    members: dict[int, FittedMember] = {}
+    found: dict[int, HeldOutAnswers] = {}
+    for _, alike in groupby(order, key=lambda one: settings[one].batch):
+        numbers = list(alike)
+        batch, scaler = train_batch(
+            [settings[one] for one in numbers], bags, labels, has_negative, seed, held
+        )
+        if judge is not None:
+            found.update(zip(numbers, _asked(batch, bags.sizes, held, judge), strict=True))
+        for place, one in enumerate(numbers):
+            answer = answers[one] if answers is not None else None
+            answer = found[one].answer if one in found else answer
+            members[one] = fitted_member(batch, place, scaler, answer)
+    in_order = range(len(settings))
+    return TrainedOnAll(
+        [members[one] for one in in_order], judge, [found[one] for one in in_order if one in found]
+    )
+
+
+def _asked(
+    batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
+) -> Iterator[HeldOutAnswers]:
+    """Yield what each member of a batch says of bags that its first copy has not seen."""
+    parts = parts_of_batch(held, sizes[held], MAX_ROWS)
+    with torch.no_grad():
+        rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
+        logits = torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])
+    for number, settings in enumerate(batch.settings):
+        mine = logits[:, number : number + 1]
+        shares = batch.mixture[:, batch.columns(number)][:, :1]
+        told = (mine, judge.problem, settings, shares)
+        of_bags = {
+            answer: bag_presence(*told, answer).log_odds.squeeze(1)
+            for answer in possible_answers(settings, judge.problem)
+        }
+        yield judge.judged(mine.squeeze(1), of_bags, settings)

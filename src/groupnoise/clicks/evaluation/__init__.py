@@ -1,0 +1,1 @@
+"""What recommenders are worth: protocols, ranks, figures of merit, and replay."""

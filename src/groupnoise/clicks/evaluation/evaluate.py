@@ -1,0 +1,196 @@
+"""What a recommender is worth on histories, beside popularity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from groupnoise.clicks.evaluation.history_split import (
+    Queries,
+    about_counts,
+    last_queries,
+    order_counts,
+)
+from groupnoise.clicks.evaluation.judged import (
+    NEW,
+    ROW_FIGURES,
+    TOP,
+    JudgedTargets,
+    judge_known,
+    known_queries,
+)
+from groupnoise.clicks.evaluation.ranking import TargetRanks, rank_by_popularity, rank_targets
+from groupnoise.clicks.evaluation.recall_metrics import Interval, bootstrap_interval
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.groups import Groups
+from groupnoise.core.metrics import gain_rows, hit_rows
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.setting import Evaluation
+
+N_NEGATIVES = 100
+"""What `rank_targets` draws for each row under "sampled"."""
+BEHIND = "behind what is popular"
+"""Begins what is said of a model, where the other notes are about the data."""
+
+
+def evaluate_histories(
+    fitted: Any,
+    dataset: ClickDataset,
+    rows: IntArray | None = None,
+    *,
+    at: Sequence[int] = (TOP,),
+    seed: int = 0,
+) -> Evaluation:
+    """Rank the last click of each history, by what was clicked before it, beside popularity."""
+    queries = last_queries(dataset.histories, rows)
+    if queries is None:
+        raise DataError(
+            f"no history of {dataset.name} has two clicks, one to go by and one to predict; "
+            "nothing can be evaluated."
+        )
+    asked = len(dataset.histories) if rows is None else len(rows)
+    counts = {"histories_of_one": asked - len(queries), **order_counts(dataset)}
+    return evaluate_queries(fitted, dataset, queries, counts=counts, at=at, seed=seed)
+
+
+def evaluate_queries(
+    fitted: Any,
+    dataset: ClickDataset,
+    queries: Queries,
+    *,
+    counts: dict[str, int] | None = None,
+    at: Sequence[int] = (TOP,),
+    seed: int = 0,
+) -> Evaluation:
+    """Measure a recommender on queries: among samples and the whole catalogue."""
+    known = known_queries(fitted, dataset, queries)
+    judged = judge_known(fitted, queries, known, max(at))
+    metrics: dict[str, float] = {}
+    popular = {f"full {name}@{k}": 0.0 for k in at for name in ROW_FIGURES}
+    notes: tuple[str, ...] = ()
+    if known.groups is not None and known.seen is not None:
+        n_left = _n_left(known.seen, fitted.n_items_)
+        share, by_popularity = len(known.rows) / len(queries), dict[str, float]()
+        if n_left < N_NEGATIVES:
+            notes = (
+                f"no figures among {N_NEGATIVES} sampled items: of the catalogue of "
+                f"{counted(fitted.n_items_, 'items')} one history leaves only {n_left} unseen",
+            )
+        else:
+            scorers = fitted, _Popularity(judged.catalogue_popularity)
+            among_samples = (
+                rank_targets(
+                    each, known.groups, fitted.n_items_, seen=known.seen, random_state=seed
+                )
+                for each in scorers
+            )
+            metrics, by_popularity = (_of_samples(ranks, share, at) for ranks in among_samples)
+        ranks = rank_by_popularity(judged.catalogue_popularity, known.groups, known.seen)
+        popular = {**by_popularity, **_of_popularity(judged, ranks, known.rows, share, at)}
+    metrics |= judged.figures(at)
+    notes = (*_behind_popularity(metrics, popular, at[0]), *notes)
+    n_repeats = int(judged.is_repeat.sum())
+    told = {**(counts or {}), "targets_clicked_before": n_repeats}
+    told = {**{name: count for name, count in told.items() if count}, **judged.counts}
+    if n_repeats == len(queries):
+        notes = (
+            "no target is new to its user, so this does not measure `predict`, which leaves seen "
+            "items out; if repeats are not real choices, merge them with --repeats",
+            *notes,
+        )
+    return Evaluation(
+        metrics,
+        told,
+        popular,
+        per_class=judged.buckets(at[0]),
+        notes=(*about_counts(told), *notes),
+        beside="popularity",
+        parts="bucket",
+        intervals={
+            name: (found.low, found.high) for name, found in judged.intervals(at, seed).items()
+        },
+        rows=judged.table(dataset, at),
+    )
+
+
+def _of_samples(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str, float]:
+    """Return figures among sampled items; `share`: of the targets that the model knows."""
+    figures = {}
+    for k in at:
+        figures[f"sampled HIT@{k}"] = share * float(hit_rows(*ranks, k).mean())
+        figures[f"sampled NDCG@{k}"] = share * float(gain_rows(*ranks, k).mean())
+    return figures
+
+
+def _of_popularity(
+    judged: JudgedTargets, ranks: TargetRanks, rows: IntArray, share: float, at: Sequence[int]
+) -> dict[str, float]:
+    """Return figures of who recommends what is popular; `rows`: the queries that have ranks."""
+    figures, is_new = {}, ~judged.is_repeat
+    for k in at:
+        for name, rows_of in ROW_FIGURES.items():
+            values = rows_of(*ranks, k)
+            figures[f"full {name}@{k}"] = share * float(values.mean())
+            if judged.has_both:
+                gained = float(values[is_new[rows]].sum())
+                figures[f"{NEW} {name}@{k}"] = gained / int(is_new.sum())
+    return figures
+
+
+def _behind_popularity(
+    metrics: dict[str, float], popular: dict[str, float], k: int
+) -> tuple[str, ...]:
+    """Return a sentence where what is popular would have been the better answer."""
+    behind = [
+        f"{name} {metrics[name]:.4f}, popularity {popular[name]:.4f}"
+        for name in (f"full NDCG@{k}", f"{NEW} NDCG@{k}")
+        if name in metrics and name in popular and metrics[name] < popular[name]
+    ]
+    if not behind:
+        return ()
+    return (
+        f"{BEHIND} ({'; '.join(behind)}): items that all users get would answer "
+        "better here; `groupnoise compare` shows what other methods reach on this log",
+    )
+
+
+def paired_differences(
+    result: Evaluation, other: Evaluation, *, seed: int = 0
+) -> dict[str, Interval]:
+    """Return by how much one evaluation is ahead of another on the same targets."""
+    for name in ("user", "position"):
+        if not np.array_equal(result.rows[name], other.rows[name]):
+            raise DataError("two recommenders are compared on the same targets; these differ.")
+    return {
+        name: bootstrap_interval(
+            np.subtract(values, other.rows[name]), result.rows["user"], random_state=seed
+        )
+        for name, values in result.rows.items()
+        if name.partition("@")[0] in ROW_FIGURES
+    }
+
+
+class _Popularity:
+    """Who gives every history the same items: those clicked most often in training."""
+
+    def __init__(self, popularity: FloatArray) -> None:
+        self.popularity = popularity
+
+    def scores(self, histories: Groups, items: IntArray | None = None) -> FloatArray:
+        """Return how often each item was clicked, whatever the history."""
+        if items is not None:
+            return self.popularity[items]
+        return np.broadcast_to(self.popularity, (len(histories), len(self.popularity)))
+
+
+def _n_left(seen: Groups, n_items: int) -> int:
+    """Return how many items a catalogue has besides the target and what was seen, at the least."""
+    longest = int(seen.sizes.max())
+    if n_items - longest - 1 < N_NEGATIVES:  # unless clicks were repeated
+        pairs = np.unique(seen.group_of_object * n_items + np.asarray(seen.objects))
+        longest = int(np.bincount(pairs // n_items).max())
+    return max(0, n_items - longest - 1)

@@ -1,0 +1,1 @@
+"""Items: the catalogue, tables about items, and vectors from their features."""

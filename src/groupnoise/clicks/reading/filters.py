@@ -1,0 +1,261 @@
+"""Cells of a log to clicks: lists are cut, rows and repeats dropped, sessions cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.checks import check_choice, check_count, check_positive, did_you_mean
+from groupnoise.core.groups import Groups, only_objects
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.io.columns.roles import ClickColumns, check_column
+from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.labels.memberships import read_lists
+from groupnoise.io.tables.cells import read_numbers
+from groupnoise.io.tables.sources import Report
+from groupnoise.io.tables.table import Table
+
+REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
+
+
+def columns_of_only(only: str | None) -> dict[str, list[str]]:
+    """Return what rows must say, by column; nothing where any cell that is not empty will do.
+
+    >>> columns_of_only("event=cart, purchase; user")
+    {'event': ['cart', 'purchase'], 'user': []}
+    """
+    found = {}
+    for part in (only or "").split(";"):
+        column, _, values = part.partition("=")
+        if column.strip():
+            found[column.strip()] = [each.strip() for each in values.split(",") if each.strip()]
+    if only is not None and not found:
+        raise ParameterError(f"only (--only) is COLUMN=VALUE,VALUE or COLUMN; got {only!r}.")
+    return found
+
+
+def without_kinds(frame: pl.DataFrame, only: str | None) -> pl.DataFrame:
+    """Return a table without the columns that rows were kept by: nothing is left to say of them."""
+    return frame.drop([column for column, values in columns_of_only(only).items() if values])
+
+
+def only_rows(table: Table, only: str | None, *, is_whole: bool = True) -> Table:
+    """Return the rows of a table that say what is wanted; a column it lacks is refused.
+
+    `is_whole`: whether all rows are there, so that a value that none has is a slip.
+    """
+    for column, values in columns_of_only(only).items():
+        check_column(column, table.frame.columns, table.origin, "to keep rows by", "only")
+        cells = table.frame[column]
+        said = cells.cast(pl.String).str.strip_chars()
+        # Whole numbers beside an empty cell are written with a point by pandas.
+        said = said.str.replace(r"^(-?\d+)\.0$", "${1}")
+        there = set(said.unique().drop_nulls().to_list())
+        strange = [each for each in values if each not in there]
+        if is_whole and strange:
+            raise DataError(
+                f"{table.origin} has no row that says {strange[0]!r} in column {column!r}"
+                f"{did_you_mean(strange[0], there)}; it says {', '.join(sorted(there)[:5])}"
+                f"{', ...' * (len(there) > 5)}."
+            )
+        is_kept = said.is_in(values) if values else said != ""
+        table = table.take(np.flatnonzero(is_kept.fill_null(False).to_numpy()))
+    return table
+
+
+def drop_low_ratings(
+    table: Table, rating: str | None, min_rating: float | None
+) -> tuple[Table, int]:
+    """Leave out rows below the threshold, and return how many they were."""
+    if rating is None:
+        if min_rating is not None:
+            raise MissingColumnError(
+                f"{table.origin} has no column that looks like the rating, which min_rating needs; "
+                "name it with `rating` (--rating).",
+                "min_rating",
+                tuple(table.frame.columns),
+            )
+        return table, 0
+    ratings = read_numbers(table, rating)
+    if min_rating is None:
+        negative = np.flatnonzero(ratings < 0)
+        if len(negative):
+            raise DataError(
+                f"{table.locate(int(negative[0]))}: the rating is negative "
+                f"({ratings[negative[0]]:g}); say from which rating on a row counts as a click "
+                "with `min_rating` (--min-rating)."
+            )
+        return table, 0
+    kept: IntArray = np.flatnonzero(ratings >= min_rating)
+    return table.take(kept), len(table) - len(kept)
+
+
+def keep_core(clicks: ClickDataset, *, per_user: int = 5, per_item: int = 5) -> ClickDataset:
+    """Drop users and items with few clicks until every one left has enough (the k-core).
+
+    Result: items are renumbered; `notes` counts the users, items and clicks dropped. `per_user`,
+    `per_item`: the fewest clicks a user, and an item, must keep; 1 asks for nothing.
+    """
+    check_count("per_user", per_user)
+    check_count("per_item", per_item)
+    users, items = clicks.histories.group_of_object, clicks.histories.objects
+    kept = np.ones(len(items), dtype=np.bool_)
+    while True:
+        user_counts = np.bincount(users[kept], minlength=len(clicks.histories))
+        item_counts = np.bincount(items[kept], minlength=clicks.n_items)
+        still = kept & (user_counts[users] >= per_user) & (item_counts[items] >= per_item)
+        if still.sum() == kept.sum():
+            break
+        kept = still
+    if not kept.any():
+        raise DataError(
+            f"no click is left when every user needs {per_user} and every item {per_item}; "
+            "ask for fewer."
+        )
+    core = keep_clicks(clicks, kept, whole_catalogue=False)
+    return replace(
+        core,
+        notes={
+            **clicks.notes,
+            "core_users_dropped": len(clicks.histories) - len(core.histories),
+            "core_items_dropped": clicks.n_items - core.n_items,
+            "core_clicks_dropped": int((~kept).sum()),
+        },
+    )
+
+
+def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDataset:
+    """Merge clicks of a user on the same item.
+
+    Result: the same users and items; `notes['repeats_merged']` counts the clicks dropped. `rule`:
+    `merge_adjacent` makes one click of several in a row; `keep_first` leaves each item once in a
+    history, where it came first; `keep` changes nothing.
+    """
+    check_choice("repeats", rule, REPEAT_RULES)
+    if rule == "keep":
+        return clicks
+    begins = np.zeros(clicks.histories.n_objects, dtype=np.bool_)
+    begins[clicks.histories.offsets[:-1]] = True
+    kept = without_repeats(rule, begins, clicks.histories.objects)
+    merged = keep_clicks(clicks, kept, whole_catalogue=False)
+    return replace(merged, notes={**clicks.notes, "repeats_merged": int((~kept).sum())})
+
+
+def without_repeats(rule: str, begins: BoolArray, items: NDArray[Any]) -> BoolArray:
+    """Tell which clicks are kept, of histories that begin where `begins` says; first ones are."""
+    if rule == "keep":
+        return np.ones(len(items), dtype=np.bool_)
+    kept = begins.copy()
+    if rule == "merge_adjacent":
+        kept[1:] |= items[1:] != items[:-1]
+    else:
+        key = np.cumsum(begins) * (int(items.max()) + 1) + items
+        kept[np.unique(key, return_index=True)[1]] = True
+    return kept
+
+
+def keep_clicks(
+    clicks: ClickDataset, kept: BoolArray, *, whole_catalogue: bool = True
+) -> ClickDataset:
+    """Return a log with only the clicks kept; users left without any go.
+
+    `whole_catalogue`: whether items without a click stay; else they go too, and the others are
+    renumbered.
+    """
+
+    def those_kept(values: Any) -> Any:
+        return None if values is None else values[kept]
+
+    histories = only_objects(clicks.histories, kept)
+    users = np.logical_or.reduceat(kept, clicks.histories.offsets[:-1])
+    found = replace(
+        clicks,
+        histories=histories,
+        user_ids=clicks.user_ids[users],
+        is_stray=those_kept(clicks.is_stray),
+        source_rows=those_kept(clicks.source_rows),
+        timestamps=those_kept(clicks.timestamps),
+    )
+    if whole_catalogue:
+        return found
+    items, objects = np.unique(histories.objects, return_inverse=True)
+    return replace(
+        found,
+        histories=Groups(objects, histories.offsets),
+        item_ids=clicks.item_ids[items],
+        titles=None if clicks.titles is None else [clicks.titles[item] for item in items],
+        categories=(
+            None if clicks.categories is None else [clicks.categories[item] for item in items]
+        ),
+    )
+
+
+def no_times_for_sessions(name: str) -> DataError:
+    """Return what is said of a log that cannot be cut into sessions."""
+    return DataError(
+        f"{name} has no column that looks like the time, which sessions need; name it with `time` "
+        "(--time)."
+    )
+
+
+def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
+    """Return histories that end where more than `session_gap` passes between two clicks."""
+    check_positive("session_gap", session_gap)
+    timestamps = clicks.timestamps
+    if timestamps is None:
+        raise no_times_for_sessions(clicks.name)
+    begins = np.concatenate([[True], np.diff(timestamps) > session_gap])
+    begins[clicks.histories.offsets[:-1]] = True
+    starts = np.flatnonzero(begins)
+    return replace(
+        clicks,
+        histories=Groups(clicks.histories.objects, np.append(starts, len(timestamps))),
+        user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
+    )
+
+
+LIST_MARKS = (r"\s*(?:->|=>|→|>)\s*", r"\s*\|\s*", r"\s*;\s*", r"\s*,\s*")
+"""What stands between the items of a list; blanks where nothing else does."""
+
+
+def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
+    """Return a table whose item cells of text are lists where they are written as lists.
+
+    All cells stand in brackets; or each user has one row, and most cells hold several words.
+    """
+    cells = table.frame[columns.item]
+    if cells.dtype != pl.String:
+        return table
+    text = cells.fill_null("").str.strip_chars()
+    if text.head(1).str.starts_with("[").all() and text.str.contains(r"^\[.*\]$").all():
+        inner = text.str.strip_chars("[]").str.replace_all(r"[\"']", "")
+        read = read_lists(text) if text.str.contains(r"[\"']").any() else None
+        lists = inner.str.replace_all(r"\s*,\s*", ",").str.split(",") if read is None else read
+    elif table.frame[columns.user].is_duplicated().any():  # a row per click
+        return table
+    else:
+        is_of_marks = [2 * int(text.str.contains(mark).sum()) > len(table) for mark in LIST_MARKS]
+        mark = next(
+            (each for each, is_it in zip(LIST_MARKS, is_of_marks, strict=True) if is_it), ""
+        )
+        lists = text.str.replace_all(mark or r"\s+", "\t").str.split("\t")
+        if 2 * int((lists.list.len() > 1).sum()) <= len(table) or not (mark or _move(lists)):
+            return table
+    report(f"read the cells of {columns.item!r} as lists of items, oldest first")
+    lists = lists.list.eval(pl.element().filter(pl.element() != ""))
+    return replace(table, frame=table.frame.with_columns(lists.alias(columns.item)))
+
+
+def _move(lists: pl.Series) -> bool:
+    """Tell whether most words that come back stand first and later: those of titles do not."""
+    first = lists.list.first()
+    later = lists.list.slice(1).explode(empty_as_null=False)
+    counts = lists.explode(empty_as_null=False).value_counts(name="n")
+    again = counts.filter(pl.col("n") > 1)[lists.name]
+    moves = again.is_in(first.unique().to_list()) & again.is_in(later.unique().to_list())
+    return 2 * int(moves.sum()) >= len(again)

@@ -1,0 +1,1 @@
+"""Which columns play which part, by their names and by their cells."""

@@ -1,0 +1,378 @@
+"""What a file holds, told by its cells where the names of its columns do not tell it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from groupnoise.io.columns.names import HOW_OFTEN, is_amount, plain_name, usual_column
+from groupnoise.io.columns.no_features import MAX_LOG_CHANCE, is_id_name, numbers_rows
+from groupnoise.io.columns.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
+from groupnoise.io.labels.columns import MARKS
+from groupnoise.io.labels.lists import holds_label_lists, words_of_lists
+from groupnoise.io.tables.cells import BOOLEANS, holds_times, with_one_spelling
+
+MIN_GROUPS = 10
+MIN_MEAN_SIZE = 2.0
+"""Bags, users and items come back: fewer, or smaller ones, may be an accident of their cells."""
+MIN_FEW = 4
+"""Groups from which on rows that share a label are worth a question."""
+MAX_ODD = 0.1
+"""Share of bags whose rows may differ in a label that is still taken for one, to say which do."""
+MIN_RUNS = 0.02
+"""Rows next in time that share an id beyond chance: those of users do."""
+WHOLE = r"^-?[0-9]+(\.0*)?$"
+"""Numbers that may be ids, zeros in front or not; frames make `12.0` of them beside gaps."""
+MAX_LABELS = 20
+MIN_FEATURES = 2
+MIN_MEASURED = 4
+"""Columns of fractions from which on rows with times are measurements and no clicks."""
+MAX_SPELT = 5
+"""Different cells that may still be two words."""
+_LABEL_WORDS = re.compile(
+    r"(?:^|[_\W])(label|class|klasse|target|has|is|any|hat|ist|status|outcome|result|ergebnis"
+    r"|diagnos\w*|befund|grade|positive?|flag)(?:$|[_\W])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class CellReading:
+    """One way to read a table.
+
+    `setting`: "mil", "pll" or "rs".
+    `columns`: the column that plays each part.
+    `why`: what its cells say.
+    `doubt`: why it may not be taken without asking, though it is the only one.
+    """
+
+    setting: str
+    columns: Mapping[str, str]
+    why: str
+    doubt: str = ""
+
+
+def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
+    """Return the ways to read a table by its cells; one is an answer, several are a question.
+
+    Bags have a column that is the same in all rows of each; candidates are cells with lists of few
+    words beside numbers; clicks are two columns of ids beside times. `head`: the first rows.
+    `known`: columns whose names or users tell their part already.
+    """
+    table = CellTable(head, known)
+    bags = table.bags()
+    measured = [name for name in table.numbers.difference(table.names) if not is_amount(name)]
+    if bags and table.times and "group" not in known and len(measured) < MIN_MEASURED:
+        # An attribute of users is the same in all their clicks, too; but clicks measure nothing.
+        doubted = [replace(each, doubt="beside times that is uncertain") for each in bags]
+        return [*doubted, *table.clicks()]
+    return bags or table.candidates() + table.clicks() or table.bags(few=True)
+
+
+def bags_beside(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
+    """Return the ways to read a table as bags whose label is called one, whatever names say else.
+
+    `known`: columns that play a part other than in bags, which are no features of them.
+    """
+    table = CellTable(head, {})
+    table.least, table.of_words = MIN_FEATURES, False
+    called = [name for name in table.frame.columns if is_called_label(name)]
+    table.numbers -= {*known.values(), *(name for name in table.ids if is_id_name(name))}
+    table.numbers -= {name for name in table.frame.columns if plain_name(name) in HOW_OFTEN}
+    return [each for each in table.bags() if each.columns["label"] in called]
+
+
+def bags_instead(head: pl.DataFrame, group: str | None, label: str | None) -> list[CellReading]:
+    """Return other ways to read bags where rows of a bag differ in what is called its label."""
+    if group is None or label is None:
+        return []
+    table = CellTable(head, {"group": group})
+    if not {group, label} <= set(table.frame.columns) or table._is_constant(label, group):
+        return []
+    return table.bags()
+
+
+class CellTable:
+    """The first rows of a table as text, and what each column may be.
+
+    `head`: these rows. `known`: as in :func:`readings_of_cells`.
+    """
+
+    least = 1
+    """Features of bags whose label is called one."""
+    of_words = True
+    """Whether text and categories are features."""
+
+    def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
+        nested = {name for name, kind in head.schema.items() if kind.is_nested()}
+        self.vectors = {name for name in nested if holds_vectors(head[name])}
+        words = {name: words_of_lists(head[name]) for name in nested - self.vectors}
+        self.frame = head.select(
+            words[name]
+            if name in words
+            else with_one_spelling(head[name].cast(pl.String, strict=False).str.strip_chars())
+            for name in head.columns
+            if name not in self.vectors and (name not in nested or words[name] is not None)
+        )
+        columns = self.frame.columns
+        # What a user misspelt is for the reader to refuse, which knows what was meant.
+        self.known = {part: name for part, name in known.items() if name in columns}
+        full = {name: self.frame[name].drop_nulls() for name in columns}
+        full = {name: cells.filter(cells != "") for name, cells in full.items()}
+        self.times = {name for name in columns if holds_times(head[name])}
+        self.numbers = {
+            name
+            for name, cells in full.items()
+            if len(cells) and not cells.cast(pl.Float64, strict=False).null_count()
+        } - self.times
+        whole = {name for name in self.numbers if full[name].str.contains(WHOLE).all()}
+        self.lists = {name for name in columns if holds_label_lists(full[name], name in words)}
+        self.lists -= self.numbers
+        self.names = [name for name in columns if name not in (self.numbers - whole) | self.times]
+        self.distinct = {name: self.frame[name].n_unique() for name in columns}
+        words_in = {name: cells for name, cells in full.items() if name not in self.numbers}
+        self.texts = {
+            name
+            for name, cells in words_in.items()
+            if name not in self.times | self.lists
+            and float(cells.str.count_matches(r"\S+").mean() or 0.0) >= MIN_TEXT_WORDS  # type: ignore[arg-type]
+        }
+        self.categories = {
+            name
+            for name, cells in words_in.items()
+            if name not in self.times | self.lists
+            and 2 <= self.distinct[name] <= MAX_CATEGORIES
+            and ROWS_OF_A_CATEGORY * self.distinct[name] <= len(cells)
+        }
+        self.ids = [
+            name
+            for name in self.names
+            if name not in self.lists
+            and self.distinct[name] >= MIN_GROUPS
+            and MIN_MEAN_SIZE * self.distinct[name] <= self.frame.height
+        ]
+
+    def bags(self, few: bool = False) -> list[CellReading]:
+        """Return pairs of a group and a label that all its rows share; `few`: of few groups."""
+        groups = [self.known["group"]] if "group" in self.known else self.ids
+        if few:
+            groups = [
+                name
+                for name in self.names
+                if name not in self.lists | self.numbers
+                and MIN_FEW <= self.distinct[name] < MIN_GROUPS
+            ]
+        found: dict[str, list[str]] = {}
+        for group in groups:
+            labels = [each for each in self._labels(group) if self._is_bag(group, each)]
+            n_features = len(self._features(group, labels))
+            least = self.least if any(map(_LABEL_WORDS.search, labels)) else MIN_FEATURES
+            if labels and (n_features >= least or self.vectors or self._texts_in(group)):
+                found[group] = labels
+        # Slides of one patient share what the patient's do: the finest groups are the bags.
+        finest = max(found, key=self.distinct.__getitem__, default="")
+        if all(self._is_constant(group, finest) for group in found):
+            found = {group: found[group] for group in found if group == finest}
+        marks = set(indicator_columns(self.frame))
+        found = {
+            group: [",".join(labels), *labels]
+            if len(labels) > 1 and marks >= set(labels)
+            else labels
+            for group, labels in found.items()
+        }
+        return [
+            CellReading(
+                "mil",
+                {"group": group, "label": label},
+                f"{label!r} is the same in all rows of each {group!r}, so it is taken as the label "
+                f"and {group!r} as the bag (--label and --group say otherwise)",
+                "with fewer than ten bags that is uncertain" if few else "",
+            )
+            for group, labels in found.items()
+            for label in labels
+        ]
+
+    def nearly_bags(self) -> dict[tuple[str, str], int]:
+        """Return pairs of a group and a label that rows of few groups do not share, and of how few.
+
+        Most groups must have several rows, else any column is nearly the same in them.
+        """
+        found: dict[tuple[str, str], int] = {}
+        for group in [self.known["group"]] if "group" in self.known else self.ids:
+            most = min(MAX_LABELS, max(2, self.distinct[group] // 3))
+            labels = [self.known["label"]] if "label" in self.known else self.names
+            labels = [name for name in labels if name != group and 2 <= self.distinct[name] <= most]
+            sizes = self.frame[group].value_counts()["count"]
+            if not labels or int((sizes > 1).sum()) < max(MIN_GROUPS, MAX_ODD * len(sizes)):
+                continue
+            kinds = self.frame.group_by(group).agg(pl.col(name).n_unique() for name in labels)
+            for label in labels:
+                n_odd = int((kinds[label] > 1).sum())
+                few = 0 < n_odd <= max(1, MAX_ODD * len(sizes))
+                if few and len(self._features(group, [label])) >= MIN_FEATURES:
+                    found[group, label] = n_odd
+        return found
+
+    def candidates(self) -> list[CellReading]:
+        """Return columns of lists of few words, beside features."""
+        if len(self._features()) < MIN_FEATURES and not self.vectors | self.texts:
+            return []
+        return [
+            CellReading(
+                "pll",
+                {"candidates": name},
+                f"cells of {name!r} are lists of the same few words, which are taken as candidates",
+            )
+            for name in self.frame.columns
+            if name in self.lists
+        ]
+
+    def clicks(self) -> list[CellReading]:
+        """Return the two columns of ids beside one of times; who comes in runs is the user."""
+        ids = [
+            name
+            for name in self.ids
+            if name in (self.known.get("user"), self.known.get("item"))
+            or (self.distinct[name] > MAX_LABELS and not is_amount(name))
+        ]
+        if self.frame.width == 2 == len(ids) and len({"user", "item"} & set(self.known)) == 1:
+            return self._baskets(*ids)
+        called = usual_column("time", sorted(self.times))
+        times = {called} if called is not None else self.times
+        if len(times) != 1 or len(ids) != 2 or any(map(self._is_constant, ids, ids[::-1])):
+            return []  # nobody shares what each has alone
+        (time,) = times
+        runs = [self._runs(name, time) for name in ids]
+        is_clear = max(runs) > MIN_RUNS and max(runs) > 2 * min(runs)
+        named = [name for name in ids if name in self.known.values()]
+        in_runs = not named and is_clear and runs[1] > runs[0]
+        if in_runs or ids[1] == self.known.get("user") or ids[0] == self.known.get("item"):
+            ids.reverse()
+        why = "the first is taken as the user"
+        if named:
+            why = f"{named[0]!r} is called so"
+        elif is_clear:
+            why = f"{ids[0]!r} is taken as the user, for its rows come one after the other"
+        user, item = ids
+        return [
+            CellReading(
+                "rs",
+                {"user": user, "item": item, "time": time},
+                f"{user!r} and {item!r} are the only ids beside the times of {time!r}; {why} "
+                "(--user and --item say otherwise)",
+            )
+        ]
+
+    def _baskets(self, *ids: str) -> list[CellReading]:
+        """Return the other column of a table of two as users or items, whatever it is called."""
+        (part, named), *_ = ((p, self.known[p]) for p in ("user", "item") if p in self.known)
+        (other,) = (name for name in ids if name != named)
+        parts = {part: named, "item" if part == "user" else "user": other}
+        return [
+            CellReading(
+                "rs",
+                {"user": parts["user"], "item": parts["item"]},
+                f"{named!r} has a usual name, and {other!r} is the only other column "
+                "(--user and --item say otherwise)",
+            )
+        ]
+
+    def _runs(self, name: str, time: str) -> float:
+        """Return how often rows next in time share an id, beyond what chance would have."""
+        times = self.frame[time]
+        numbers = times.cast(pl.Float64, strict=False)
+        order = (times if numbers.null_count() else numbers).arg_sort()
+        ids = self.frame[name]
+        shares = ids.value_counts()["count"] / len(ids)
+        same = max(  # next to each other in the file, too
+            float((each == each.shift(1)).mean() or 0.0)  # type: ignore[arg-type]
+            for each in (ids, ids.gather(order))
+        )
+        chance = float((shares**2).sum())
+        return float(same - chance - 4 * np.sqrt(chance / len(ids)))
+
+    def _is_bag(self, name: str, label: str) -> bool:
+        """Tell ids from numbers that are features: rows of one whole number stand together.
+
+        Or labels change from number to number, which follow a feature, and not by chance.
+        """
+        if name not in self.numbers or name == self.known.get("group"):
+            return True
+        if int(self.frame[name].rle_id().max()) + 1 == self.distinct[name]:  # type: ignore[arg-type]
+            return True
+        shares = (self.frame[label].value_counts()["count"] / self.frame.height).to_numpy()
+        sizes = self.frame[name].value_counts()["count"].to_numpy()
+        alike = (shares[:, None] ** sizes).sum(axis=0)
+        of_each = self.frame.select(pl.col(name).cast(pl.Float64), label).unique(name).sort(name)
+        n_changes = int((of_each[label] != of_each[label].shift(1)).sum())
+        expected = (len(sizes) - 1) * (1.0 - float((shares**2).sum()))
+        return float(np.log(alike).sum()) < MAX_LOG_CHANCE and 2 * n_changes > expected
+
+    def _is_constant(self, name: str, group: str) -> bool:
+        spelt = pl.col(name).str.to_lowercase()
+        kinds = self.frame.group_by(group).agg(n=spelt.n_unique()) if name != group else None
+        return kinds is None or bool(kinds["n"].max() == 1)
+
+    def _labels(self, group: str) -> list[str]:
+        """Return what may be the label of bags, the likeliest ones alone."""
+        called = self.known.get("label", group)
+        if called != group and self._is_constant(called, group):
+            return [called]
+        most = min(MAX_LABELS, max(2, self.distinct[group] // 3))
+        parts = {usual_column(part, self.frame.columns) for part in ("patient", "split", "truth")}
+        found = [
+            name
+            for name in self.names
+            if name != group
+            and name not in parts
+            and (2 <= self.distinct[name] <= most or name in self.lists)
+            and (name in self.lists or not self.frame[name].null_count())  # or bags of no label
+            and self._is_constant(name, group)
+        ]
+        return [name for name in found if _LABEL_WORDS.search(name)] or found
+
+    def _texts_in(self, group: str) -> list[str]:
+        """Return columns of text that differ inside of groups, where no number does."""
+        if not self.of_words or self.numbers.intersection(self._features(group)):
+            return []
+        return [name for name in self.texts - {group} if not self._is_constant(name, group)]
+
+    def _features(self, group: str | None = None, labels: list[str] | None = None) -> list[str]:
+        """Return the numbers and categories that tell rows of one bag, or all rows, apart."""
+        return [
+            name
+            for name in self.frame.columns
+            if name in self.numbers | (self.categories if self.of_words else set())
+            and name not in (group, *(labels or ()))
+            and self.distinct[name] > 1
+            and (group is None or not self._is_constant(name, group))
+            and not (name in self.names and self.distinct[name] == self.frame.height)
+            and not (group and name in self.numbers and numbers_rows(self.frame, name, group))
+        ]
+
+
+def is_called_label(name: str) -> bool:
+    """Tell whether a name says that a column holds labels."""
+    return _LABEL_WORDS.search(name) is not None or usual_column("label", [name]) is not None
+
+
+def indicator_columns(frame: pl.DataFrame) -> list[str]:
+    """Return the columns that hold 0 and 1, or yes and no, as those of one label each do."""
+    pairs = [{"0", "1"}, {"0.0", "1.0"}, *map(set, BOOLEANS)]
+    found = []
+    for name, kind in frame.schema.items():
+        few = [] if kind.is_nested() else frame[name].cast(pl.String).unique().head(MAX_SPELT)
+        words = {(cell or "").strip().lower() for cell in few}
+        if words in pairs or ("" in words and len(words) == 2 and words < {"", *MARKS}):
+            found.append(name)
+    return found
+
+
+def holds_vectors(cells: pl.Series) -> bool:
+    """Tell whether cells are lists of numbers."""
+    kind = cells.dtype
+    return isinstance(kind, (pl.List, pl.Array)) and getattr(kind, "inner", kind).is_numeric()

@@ -1,0 +1,173 @@
+"""Words as features: columns of text, and of categories."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError
+from groupnoise.io.columns.names import USUAL_NAMES, plain_name
+from groupnoise.io.columns.no_features import is_id_name
+from groupnoise.io.datasets import BETWEEN
+from groupnoise.io.labels.memberships import is_bracketed
+from groupnoise.io.tables.cells import holds_times
+from groupnoise.io.tables.sources import Report
+from groupnoise.io.tables.table import Table
+
+MAX_WORDS = 2000
+"""Words that count at most, those of the most rows."""
+MIN_TEXT_WORDS = 3.0
+"""Mean number of words from which on a column is guessed to be text."""
+MAX_CATEGORIES = 50
+"""Different cells up to which a column of words names categories."""
+ROWS_OF_A_CATEGORY = 10
+"""Rows of each category, on average, from which on they are features without being named."""
+MAX_SHOWN = 3
+"""Categories that a sentence names at most."""
+TOKEN = r"(?u)\b\w+\b"
+
+
+def guess_text_column(table: Table, free: Collection[str]) -> str | None:
+    """Return the column with the most words, if it has a few per row."""
+    n_words = {
+        name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]
+        for name in table.frame.columns
+        if name in free and table.frame.schema[name] == pl.String
+        if not is_bracketed(table.frame[name])  # lists and weights of labels
+    }
+    most = max(n_words, key=lambda name: n_words[name], default=None)
+    return most if most is not None and n_words[most] >= MIN_TEXT_WORDS else None
+
+
+def names_categories(table: Table, column: str) -> bool:
+    """Tell whether the cells of a column are a few words that recur, such as colours."""
+    cells = table.frame[column]
+    if cells.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    filled = cells.cast(pl.String).drop_nulls().str.to_lowercase()
+    is_word = filled.str.contains(r"^\s*[^\W\d]")
+    return bool(is_word.all()) and 2 <= filled.n_unique() <= min(MAX_CATEGORIES, len(filled) // 2)
+
+
+def recurs(table: Table, column: str, group_of_row: IntArray | None) -> bool:
+    """Tell whether categories recur enough to learn from, and are no names of rows.
+
+    What all rows of each group share, as names of people are, recurs as often as groups do.
+    """
+    cells = table.frame[column].drop_nulls()
+    n_told = len(cells)
+    if group_of_row is not None:
+        pairs = pl.DataFrame({"group": group_of_row, "cells": table.frame[column]}).unique()
+        if len(pairs) == pairs["group"].n_unique():
+            n_told = len(pairs)
+    often = ROWS_OF_A_CATEGORY * cells.n_unique() <= n_told
+    is_split = plain_name(column) in USUAL_NAMES["split"]
+    return often and not is_split and not is_id_name(column) and not holds_times(cells)
+
+
+def word_features(table: Table, column: str) -> list[str]:
+    """Return the features of a column of text: its words that stand in more than one row."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    reader = CountVectorizer(
+        token_pattern=TOKEN, min_df=2, max_df=0.5, max_features=MAX_WORDS, binary=True
+    )
+    try:
+        reader.fit(cells_as_text(table, column))
+    except ValueError:
+        raise DataError(
+            f"{table.origin}: the text in column {column!r} holds no word that stands in several "
+            "rows, so rows cannot be compared; give numeric columns with `features` (--features)."
+        ) from None
+    return [f"{column}{BETWEEN}{word}" for word in sorted(reader.vocabulary_)]
+
+
+def has_words(table: Table, column: str) -> bool:
+    """Tell whether a column of text has words that stand in more than one row, and not in most."""
+    try:
+        return len(word_features(table, column)) > 0
+    except DataError:
+        return False
+
+
+def text_columns_among(
+    feature_names: Sequence[str], columns: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return for each column of text the words that a model learned from."""
+    found: dict[str, list[str]] = {}
+    for name in feature_names:
+        column, between, word = name.rpartition(BETWEEN)
+        if between and name not in columns and column in columns:
+            found.setdefault(column, []).append(word)
+    return found
+
+
+def read_words(table: Table, column: str, words: Sequence[str]) -> FloatArray:
+    """Return the weight of each word in each row, shape (n_rows, n_words).
+
+    Counts are dampened by a logarithm and rows brought to length one, so that long texts count no
+    more than short ones; a row without any of the words is zero.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.preprocessing import normalize
+
+    reader = CountVectorizer(token_pattern=TOKEN, vocabulary=list(words))
+    counts = reader.transform(cells_as_text(table, column)).astype(np.float32)
+    counts.data = 1.0 + np.log(counts.data)
+    return normalize(counts).toarray()
+
+
+def cells_as_text(table: Table, column: str) -> list[str]:
+    """Return the cells of a column as text, empty where there is none."""
+    return table.frame[column].cast(pl.String).fill_null("").to_list()
+
+
+def categories_of(table: Table, names: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return the categories of each column of them among features, as a model is to know them.
+
+    `names`: of the features. An empty cell is a category where there are such.
+    """
+    columns = text_columns_among(names or (), table.frame.columns)
+    return {
+        column: sorted(set(_plain_cells(table, column)))
+        for column in columns
+        if names_categories(table, column)
+    }
+
+
+def say_of_categories(
+    table: Table, known: Mapping[str, Sequence[str]] | None, report: Report | None
+) -> None:
+    """Say which cells hold no category that a model learned; a warning where nobody listens."""
+    for column, categories in (known or {}).items():
+        if column not in table.frame.columns:
+            continue
+        foreign = [cell for cell in _plain_cells(table, column) if cell not in categories]
+        words = Counter(cell for cell in foreign if cell)
+        said = []
+        if words:
+            shown = ", ".join(repr(word) for word, _ in words.most_common(MAX_SHOWN))
+            more = ", ..." * (len(words) > MAX_SHOWN)
+            rows = counted(words.total(), "rows")
+            said.append(f"{rows} with categories that the model never saw ({shown}{more})")
+        if n_empty := len(foreign) - words.total():
+            said.append(f"{counted(n_empty, 'rows')} with an empty cell")
+        if said:
+            sentence = (
+                f"column {column!r} has {' and '.join(said)}; it tells nothing there, so other "
+                "columns decide"
+            )
+            if report is None:
+                warnings.warn(sentence, UserWarning, stacklevel=3)
+            else:
+                report(sentence)
+
+
+def _plain_cells(table: Table, column: str) -> list[str]:
+    return [cell.strip().lower() for cell in cells_as_text(table, column)]

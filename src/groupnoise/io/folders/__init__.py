@@ -1,0 +1,1 @@
+"""Folders that hold data, models and what a model was trained on."""

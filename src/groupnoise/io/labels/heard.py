@@ -1,0 +1,152 @@
+"""Labels that are heard as others, or as none: what people and language models write for them.
+
+Language models write labels in marks, in a sentence, with a reason, or refuse to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from groupnoise.core.words import MAX_PARTS, counted, listed_parts
+from groupnoise.io.labels.spellings import says_nothing, spelling_key, without_marks
+
+MAX_LETTERS = 5
+"""Letters that may stand as capitals and as small ones and mean one label each; more are an
+alphabet, of which both are learned."""
+MIN_ALIKE = 2
+"""Labels of which one way to write them must be seen."""
+MIN_REASON = 4
+"""Words from which on what stands behind a label is a reason for it."""
+REPEATS = 1.5
+"""How often one reason comes back at most, on average; names of labels come back."""
+MAX_LENGTH, MAX_LEADS = 100, 3
+"""Letters within which an answer names its label, and what may lead to it; else it is a text."""
+_LEAD = re.compile(r"(?:[^:]{1,60}:|(?:\S+ ){1,7}(?:is|as)(?: an?| the)?)\s+(?=\S)")
+_TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\s+")
+
+
+def heard_labels(
+    counts: Mapping[str, int], *, keep: Collection[str] = (), listed: Sequence[str] | None = None
+) -> dict[str, str | None]:
+    """Return the labels that are heard as another spelling of one, or as none (None).
+
+    Of several spellings the most frequent one stands for all, or the one that is listed. `counts`:
+    how often each was written. `keep`: labels that stay as they are. `listed`: all labels there
+    are, where somebody says so.
+
+    >>> heard_labels({"offer": 9, "Offer": 3, "ham": 5, "?": 4})
+    {'Offer': 'offer', '?': None}
+    """
+    sure = {*keep, *(listed or ())}
+    labels = [name for name in counts if name not in sure]
+    key_of = {name: spelling_key(name) for name in {*counts, *sure}}
+    by_key = Counter(dict.fromkeys(key_of.values(), 0))
+    by_key.update({key_of[name]: n_said for name, n_said in counts.items()})
+    answers = labels_in_answers(by_key)
+    # Who names a label and says what he cannot tell beside it names that label.
+    none = {name for name in labels if says_nothing(answers.get(key_of[name], name), counts)}
+    if len({spelling_key(name) for name in {*counts, *sure} - none}) < 2:
+        none = set()  # words beside one label tell it from nothing
+    spellings: dict[str, list[str]] = {}
+    for name in dict.fromkeys([*(listed or ()), *counts]):
+        if name not in none and name not in keep:
+            key = key_of[name]
+            spellings.setdefault(key if name in sure else answers.get(key, key), []).append(name)
+    same = {key: names for key, names in spellings.items() if len(names) > 1}
+    letters = [key for key, names in same.items() if len(key) == 1 < len(set(map(_bare, names)))]
+    if len(letters) > MAX_LETTERS:
+        same = {key: names for key, names in same.items() if key not in letters}
+    heard: dict[str, str | None] = {}
+    for key, names in same.items():
+        meant = [name for name in names if name in sure] or [
+            max(names, key=lambda name: (key_of[name] == key, _bare(name) == name,
+                                         counts.get(name, 0), name))
+        ]  # fmt: skip
+        if len(meant) == 1:  # who lists two of them means two
+            heard |= {name: meant[0] for name in names if name != meant[0]}
+    return {name: heard.get(name) for name in counts if name in heard or name in none}
+
+
+def _bare(name: str) -> str:
+    return without_marks(name.strip())
+
+
+def heard_in_words(
+    heard: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
+) -> list[str]:
+    """Return sentences about labels that are heard as others or as none, with how to keep them."""
+    said = []
+    none = [name for name, meant in heard.items() if meant is None]
+    if none:
+        n_none = sum(counts[name] for name in none)
+        said.append(
+            f"took {listed_parts(map(repr, none))} as {what} ({counted(n_none, times)}); to keep "
+            f"them as labels, say --keep-label {_option(none)}"
+        )
+    pairs = [(name, meant) for name, meant in heard.items() if meant is not None]
+    spelt = [pair for pair in pairs if len(set(map(spelling_key, pair))) == 1]
+    named = [pair for pair in pairs if pair not in spelt]
+    for each, why in (
+        (spelt, "the same but for capitals, blanks or marks around them"),
+        (named, "answers that name these labels"),
+    ):
+        if each:
+            read = listed_parts(f"{name!r} as {meant!r}" for name, meant in each)
+            said.append(
+                f"read {read}: {why}; to keep them apart, say --keep-label "
+                f"{_option([name for name, _ in each])}"
+            )
+    return said
+
+
+def _option(names: Sequence[str]) -> str:
+    if len(names) > MAX_PARTS or any("," in name for name in names):
+        return "LABEL,LABEL"
+    text = ",".join(names)
+    return text if text.replace(",", "").isalnum() else f'"{text}"'
+
+
+def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
+    """Return the answers that name one known label in other words, and that label.
+
+    Such as `category: cat`, `the animal is a cat` or `cat, because it has whiskers and a tail`.
+    What leads to the label must lead to known labels alone, and to two or more; reasons must be
+    many words that hardly ever come back, or `food: other` and `car - of a rental firm` would be no
+    labels of their own. `counts`: how often each answer was written, in small letters.
+
+    >>> said = {"cat": 5, "dog": 5, "label: cat": 1, "label: dog": 2, "food: other": 2}
+    >>> labels_in_answers(said)
+    {'label: cat': 'cat', 'label: dog': 'dog'}
+    """
+    found: dict[str, str] = {}
+    leads: dict[str, dict[str, str | None]] = {}
+    reasons: dict[str, str] = {}
+    for key in counts:
+        label = _before_a_reason(key, counts)
+        if label is not None:
+            reasons[key] = label
+        for lead in islice(_LEAD.finditer(key), MAX_LEADS):
+            rest = without_marks(key[lead.end() :])
+            named = rest if rest in counts else _before_a_reason(rest, counts)
+            leads.setdefault(lead.group(), {})[key] = named
+    for answers in leads.values():
+        if None not in answers.values() and len(set(answers.values())) >= MIN_ALIKE:
+            found |= {key: label for key, label in answers.items() if label is not None}
+    n_said = sum(counts[key] for key in reasons)
+    if len(set(reasons.values())) >= MIN_ALIKE and n_said <= REPEATS * len(reasons):
+        found |= {key: label for key, label in reasons.items() if key not in found}
+    return {key: label for key, label in found.items() if label not in found}
+
+
+def _before_a_reason(key: str, known: Collection[str]) -> str | None:
+    """Return the known label that an answer begins with, if a reason or a percentage follows."""
+    for tail in _TAIL.finditer(key, 0, MAX_LENGTH):
+        label = without_marks(key[: tail.start()])
+        if label in known:
+            rest = key[tail.end() :]
+            is_reason = len(rest.split()) >= MIN_REASON
+            return label if is_reason or re.fullmatch(r"[\d.,\s]*\d\s*%\)?", rest) else None
+    return None

@@ -1,0 +1,370 @@
+"""Labels as people write them: in several spellings, joined, or in place of one that is missing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.misspelt_labels import slips_in_words
+from groupnoise.core.words import counted, listed_parts, quoted
+from groupnoise.io.tables.sources import Report
+
+NO_VOTE = frozenset({
+    "?", "-", "n/a", "#n/a", "n.a.", "na", "nan", "null", "unsure", "not sure", "i'm not sure",
+    "unclear", "uncertain", "undecided", "unknown", "don't know", "dont know", "i don't know",
+    "do not know", "idk", "can't tell", "cannot tell", "cant tell", "can't say", "skip", "skipped",
+    "abstain", "any", "any of them", "any of these", "no answer", "no vote", "no idea",
+    "not answered", "unanswered", "tbd",
+    "keine angabe", "k.a.", "k. a.", "k.a", "weiß nicht", "weiss nicht", "ich weiß nicht",
+    "ich weiss nicht", "unklar", "unsicher", "nicht sicher", "unbekannt", "unentschieden",
+    "keine ahnung", "keine antwort", "keine stimme", "enthaltung", "überspringen", "übersprungen",
+    "je ne sais pas", "ne sait pas", "sais pas", "nsp", "incertain", "pas sûr", "pas sûre",
+    "inconnu", "indécis", "indéterminé", "sans réponse", "pas de réponse", "aucune réponse",
+    "no sé", "no lo sé", "no sabe", "ns/nc", "no estoy seguro", "no estoy segura", "incierto",
+    "desconocido", "indeciso", "sin respuesta", "non so", "non lo so", "incerto", "sconosciuto",
+    "nessuna risposta",
+})  # fmt: skip
+"""What people write in place of a label, in lower case, where they name none."""
+REPEATED = "?-.–—_"
+"""Marks that say the same however often they stand."""
+CODE_LENGTH = 2
+"""Labels so short are codes, among which `NA` is one."""
+MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
+"""What stands in cells, in lower case, where nobody voted or no number is known."""
+NONE_OF = ("none of the above", "none of these", "none of them")
+"""Labels that may say, in lower case, that no label fits."""
+JOINTS = (
+    " or ", " oder ", " ou ", " and ", " und ", " et ", " o ", " y ", " e ", " / ", "/", " & ", "&",
+    " + ", "+", ", ", ",",
+)  # fmt: skip
+"""What may join several labels in a cell besides what hardly ever stands inside of one."""
+MIN_JOINED, EXPLAINED = 3, 0.9
+"""Different pairs that a joint must have made of known labels, and their least share."""
+MAX_NAMED = 3
+"""Labels of one joint from which on it is pointed out."""
+QUOTING = "*`\"'“”‘’„«»‹›"
+"""Marks that stand around a label and tell nothing: `**cat**`, `"cat"`."""
+_WORD = re.compile(r"\w[\w-]*")
+_DOUBT = re.compile(
+    r"(?i)^(maybe|perhaps|probably|possibly|likely|not sure,?|vielleicht|wohl|evtl\.?|vermutlich"
+    r"|peut-être|probablement|quizás|tal vez|forse) |\s*\(?\?+\)?$"
+)
+_REFUSAL = re.compile(
+    r"\b(?:cannot|can not|can['’]t|could not|couldn['’]t|unable to|not able to|impossible to"
+    r"|not possible to)\s+(?:\w+\s+){0,3}(?:determine|tell|say|decide|classify|categori[sz]e|label"
+    r"|judge|assess|assist|answer|identify|choose|assign|help|provide|comply)\b"
+    r"|\bas an ai\b"
+    r"|\b(?:not enough|insufficient|too little)\s+(?:information|context|details?)\b"
+)
+
+
+def spelling_key(label: str) -> str:
+    """Return what spellings of one label share: capitals, blanks and marks around it tell nothing.
+
+    >>> spelling_key(" Late  Delivery") == spelling_key("**late delivery**.")
+    True
+    """
+    return without_marks(" ".join(label.casefold().split()))
+
+
+def without_marks(key: str) -> str:
+    """Return a label without the marks around it that tell no labels apart.
+
+    >>> without_marks("**cat**."), without_marks("B)"), without_marks("c++"), without_marks("...")
+    ('cat', 'B', 'c++', '...')
+    """
+    bare = key.strip(QUOTING + " ")
+    bare = bare.rstrip(".!,;:").strip(QUOTING + " ")
+    if bare[-1:] == ")" and "(" not in bare:
+        bare = bare[:-1].strip()
+    if bare[:1] == "(" and bare[-1:] == ")" and "(" not in bare[1:]:
+        bare = bare[1:-1].strip()
+    return bare or key
+
+
+def is_refusal(key: str) -> bool:
+    """Tell whether an answer in small letters says that there is none.
+
+    >>> is_refusal("i cannot determine the category"), is_refusal("cannot log in")
+    (True, False)
+    """
+    return _REFUSAL.search(key) is not None
+
+
+def says_nothing(label: str, others: Iterable[str] = ()) -> bool:
+    """Tell whether a label is a word for none; `others`: the labels beside it.
+
+    >>> says_nothing("???"), says_nothing("Weiß nicht"), says_nothing("NA", ["EU", "US"])
+    (True, True, False)
+    """
+    key = spelling_key(label)
+    if key == "na" and any(len(other) <= CODE_LENGTH and other != label for other in others):
+        return False
+    # As `casefold` has it, ß is ss.
+    return key in _FOLDED or is_refusal(key) or (key != "" and not key.strip(REPEATED))
+
+
+_FOLDED = frozenset(map(spelling_key, NO_VOTE))
+
+
+def as_known(label: str, names: Sequence[str]) -> str | None:
+    """Return a label as one of some names is spelt, None where it says nothing, else as it is.
+
+    >>> as_known("Offer ", ["ham", "offer"]), as_known("?", ["ham"]), as_known("spam", ["ham"])
+    ('offer', None, 'spam')
+    """
+    if label in names:
+        return label
+    same = [name for name in names if spelling_key(name) == spelling_key(label)]
+    if len(same) == 1:
+        return same[0]
+    return None if says_nothing(label, names) else label
+
+
+def number_spelling(label: str) -> str:
+    """Return a label as it is written of whole numbers, floats and truth values alike.
+
+    >>> number_spelling("1.0"), number_spelling("True"), number_spelling("tumour")
+    ('1', '1', 'tumour')
+    """
+    try:
+        return f"{float({'True': '1', 'False': '0'}.get(label, label)):g}"
+    except ValueError:
+        return label
+
+
+def as_spelt(
+    names: Sequence[str], named: BoolArray, truth: IntArray | None, known: Sequence[str], units: str
+) -> tuple[list[str], BoolArray, IntArray | None, list[str]]:
+    """Return labels of data as a model spells them, and sentences on those it has and has not.
+
+    Returns `names`, `named` and `truth` with one column for all spellings of a label. `named`
+    (n_groups, n_classes): which labels each group has. `truth`: of objects, numbers of labels, or
+    -1. `known`: the labels of the model. `units`: what groups are called.
+    """
+    by_key: dict[str, list[str]] = {}
+    by_number: dict[str, list[str]] = {}
+    for name in known:
+        by_key.setdefault(spelling_key(name), []).append(name)
+        by_number.setdefault(number_spelling(name), []).append(name)
+    meant = [
+        name if name in known or len(same) != 1 else same[0]
+        for name in names
+        for same in [by_key.get(spelling_key(name)) or by_number.get(number_spelling(name), [])]
+    ]
+    found = list(dict.fromkeys(meant))
+    numbers = np.array([found.index(name) for name in meant], dtype=np.int64)
+    merged = np.zeros((len(named), len(found)), dtype=np.bool_)
+    for column, number in enumerate(numbers):
+        merged[:, number] |= named[:, column]
+    if truth is not None and len(numbers):
+        truth = np.where(truth >= 0, numbers[truth], -1)
+    said = []
+    spelt = [f"{old!r} as {new!r}" for old, new in zip(names, meant, strict=True) if old != new]
+    if spelt:
+        said.append(f"labels are read as the model spells them: {listed_parts(spelt)}")
+    strange = [number for number, name in enumerate(found) if name not in known]
+    n_strange = int(merged[:, strange].any(axis=1).sum())
+    if n_strange:
+        listed = [found[number] for number in strange if merged[:, number].any()]
+        said.append(
+            f"{n_strange} of {counted(len(named), units)} have labels that the model does not know "
+            f"({quoted(listed)}): no answer names these"
+        )
+    return found, merged, truth, said
+
+
+def split_names(given: str | Sequence[str] | None) -> list[str]:
+    """Return labels that a user listed, or joined by commas."""
+    if given is None:
+        return []
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+
+
+def guess_joints(
+    cells: Sequence[str] | pl.Series, report: Report, *, blanks: bool = False
+) -> tuple[str, ...]:
+    """Return the words or marks that join labels in cells where that is sure, and say so.
+
+    `blanks`: whether blanks may, where nothing else does.
+    """
+    joints = joints_of(cells)
+    if blanks and not joints and are_free_words(cells):
+        joints = (" ",)
+    if joints:
+        report(
+            f"split the labels of a cell at {listed_parts(map(repr, joints))}: what it joins also "
+            "stands alone or beside others; --label-separator names another"
+        )
+    return joints
+
+
+def joints_of(cells: Iterable[str]) -> tuple[str, ...]:
+    """Return the words and marks that join labels in cells; none where that is not sure.
+
+    Nearly all cells that hold one must fall into labels that also stand alone, or beside different
+    others; and there must be a few such pairs: `black and white` is a colour as well.
+
+    >>> joints_of(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
+    (' or ',)
+    """
+    words = [joint for joint in JOINTS if joint.strip().isalpha()]
+    single = [(joint,) for joint in (*JOINTS, *(word.upper() for word in words))]
+    pairs = [(word, mark) for word in words for mark in (", ", ",")]  # a, b or c
+    counts = Counter(cell.strip() for cell in cells)
+    found: tuple[str, ...] = ()
+    while joints := next((each for each in (*single, *pairs) if _explains(counts, each)), ()):
+        found += joints
+        parts: Counter[str] = Counter()
+        for cell, n_cells in counts.items():
+            parts.update(dict.fromkeys(split_at(cell, joints), n_cells))
+        counts = parts
+    return found
+
+
+def split_at(cell: str, joints: Sequence[str]) -> list[str]:
+    """Return the labels of a cell that some words or marks join.
+
+    >>> split_at("oak, elm or ash", (" or ", ", "))
+    ['oak', 'elm', 'ash']
+    """
+    for joint in joints[1:]:
+        cell = cell.replace(joint, joints[0])
+    return [part.strip() for part in cell.split(joints[0]) if part.strip()]
+
+
+def _explains(counts: Mapping[str, int], joints: tuple[str, ...]) -> bool:
+    """Tell whether cells that hold a joint, all of some, fall into labels of other cells."""
+    joined = {
+        cell: {spelling_key(part) for part in split_at(cell, joints)}
+        for cell in counts
+        if any(joint in cell for joint in joints)
+    }
+    sets = set(map(frozenset, joined.values()))
+    if len(sets) < MIN_JOINED or not all(any(joint in cell for cell in joined) for joint in joints):
+        return False
+    known = {spelling_key(cell) for cell in counts if cell not in joined}
+    beside: dict[str, set[str]] = {}
+    for each in sets:
+        for part in each:
+            beside.setdefault(part, set()).update(each - {part})
+    known |= {part for part, others in beside.items() if len(others) > 1}
+    n_joined = sum(counts[cell] for cell in joined)
+    n_known = sum(counts[cell] for cell, parts in joined.items() if parts <= known)
+    # Parts of titles and of names are many.
+    return n_known >= EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2)
+
+
+def are_free_words(cells: Iterable[str]) -> bool:
+    """Tell whether words of cells are labels of their own: they stand alone, or change places.
+
+    And in no fewer sets than there are words, so that `red wine` and `white wine` are labels. All
+    but two must: those that come first and last in the alphabet stand at the ends of sorted lists.
+
+    >>> are_free_words(["cat dog", "dog fox", "cat fox", "fox", "dog"])
+    True
+    >>> are_free_words(["red wine", "red car", "white wine", "white car"])
+    False
+    """
+    lists = {tuple(spelling_key(cell).split()) for cell in cells}
+    words = {word for each in lists for word in each}
+    alone = {each[0] for each in lists if len(each) == 1}
+    joined = [each for each in lists if len(each) > 1]
+    moved = {each[0] for each in joined} & {word for each in joined for word in each[1:]}
+    n_sets = len({frozenset(each) for each in joined})
+    if not words.isdisjoint(joint.strip() for joint in JOINTS) or not all(
+        map(_WORD.fullmatch, words)
+    ):
+        return False
+    return n_sets >= max(MIN_JOINED, len(words)) and len(words - alone - moved) <= 2
+
+
+def columns_of_labels(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
+    """Return columns of words of which every one is a label: votes on rows, or candidates of them.
+
+    Lists, weights, and words for none are among them; numbers are not, which may be measured.
+
+    >>> said = {"vote": ["cat", "?"], "guess": ["cat or dog", "dog"], "size": ["3", "4"]}
+    >>> sorted(columns_of_labels(pl.DataFrame(said), pl.Series(["cat", "dog"])))
+    ['guess', 'vote']
+    """
+    names = sorted({spelling_key(str(name)) for name in labels.drop_nulls()}, key=len, reverse=True)
+    if not names:
+        return set()
+    words = {spelling_key(joint) for joint in JOINTS} | _FOLDED
+    known = "|".join(re.escape(word) for word in [*names, *sorted(words, key=len, reverse=True)])
+    only_known = re.compile(rf"(?:(?<!\w)(?:{known})(?!\w)|[\W\d_])*")
+    found = set()
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Struct):
+            cells = [field.name for field in kind.fields]
+        elif kind == pl.List(pl.String):
+            cells = frame[name].explode().drop_nulls().unique().to_list()
+        elif kind == pl.String:
+            cells = frame[name].drop_nulls().unique().to_list()
+        else:
+            continue
+        keys = [spelling_key(cell) for cell in cells]
+        named = any(label in key for key in keys for label in names)
+        if named and not all(map(_is_number, keys)) and all(map(only_known.fullmatch, keys)):
+            found.add(name)
+    return found
+
+
+def _is_number(cell: str) -> bool:
+    return not cell.strip("0123456789.,+- ")
+
+
+def labels_to_look_at(
+    names: Sequence[str],
+    named: BoolArray,
+    locate: Callable[[int], str],
+    *,
+    negative: str | None = None,
+    kept: Collection[str] = (),
+    remedy: str = "where they mean that there is none, empty those cells",
+    **about_slips: Any,
+) -> list[str]:
+    """Point out labels that may mean one thing, several labels, or no label at all.
+
+    One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
+    says where a row stands. `negative`: a label that is known to say that there is none. `kept`:
+    labels that are known to be some. `remedy`: what to do about words that often stand where a
+    label is missing. `about_slips`: what `slips_in_words` takes.
+    """
+    said = []
+    words = {*MISSING, *NONE_OF}
+    missing = [name for name in names if name.lower() in words and name not in (negative, *kept)]
+    if missing:
+        said.append(f"took {quoted(missing)} as labels like any other; {remedy}")
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(spelling_key(name), []).append(name)
+    for same in alike.values():
+        if len(same) > 1 and not set(kept).intersection(same):
+            said.append(
+                f"{quoted(same)} are different labels; where they mean the same, write them alike"
+            )
+    meant = {name: _DOUBT.sub("", name).strip() for name in names}
+    doubted = [name for name in names if meant[name] != name and meant[name] in names]
+    if doubted:
+        said.append(
+            f"took {doubted[0]!r} as a label beside {meant[doubted[0]]!r} ({len(doubted)} such); "
+            "where it means that one with less certainty, write it so"
+        )
+    for mark in JOINTS:
+        joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
+        known = [name for name, parts in joined.items() if parts <= set(names)]
+        if known or len(joined) >= max(MAX_NAMED, len(set().union(*joined.values()))):
+            said.append(
+                f"took {(known or list(joined))[0]!r} as one label; where it means several, say "
+                f"--label-separator {mark!r}"
+            )
+            break
+    return [*said, *slips_in_words(names, named, locate, **about_slips)]

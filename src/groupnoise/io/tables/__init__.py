@@ -1,0 +1,1 @@
+"""Tables in: files of every format as cells, and what the cells mean."""

@@ -1,0 +1,177 @@
+"""What a model knows of the numbers of a table: what fills missing ones, and their range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from groupnoise.core.arrays import FloatArray
+from groupnoise.core.words import counted
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.labels.spellings import MISSING
+from groupnoise.io.tables.sources import Report
+from groupnoise.io.tables.table import Table
+
+Learned: TypeAlias = Mapping[str, float | Sequence[float]]
+"""By column the number that fills gaps, or the median, the least and the greatest number."""
+MAX_NAMED = 5
+"""Columns with missing numbers that a sentence names."""
+MAX_GAPS = 0.5
+"""Share of a column's rows that may lack a number to be filled without being asked."""
+MIN_ROWS = 20
+"""Rows from which on a median says what is usual."""
+OTHER_UNITS = "see that both have the same units"
+MIN_OUTSIDE = 0.9
+MIN_TOLD = 5
+"""Share, and number, of rows far outside of the range of a training that speak of other units."""
+
+
+@dataclass
+class Fill:
+    """What stands in place of numbers that are missing.
+
+    `values`: by column; those of columns that were read are added, so that further files are filled
+    alike. `ranges`: the least and the greatest number of columns, alike. `report`: told how many
+    were filled. `how`: with what. `most`, `min_rows`: columns that lack more than this share of
+    their numbers, or have fewer rows, are left for their reader to refuse, unless their value is
+    known.
+    """
+
+    report: Report
+    values: dict[str, float] = field(default_factory=dict)
+    how: str = "with the median of the column"
+    most: float = 1.0
+    min_rows: int = 0
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def learned(self) -> dict[str, list[float]]:
+        """Median, least and greatest number of each column, as a model keeps them."""
+        return {name: [value, *self.ranges.get(name, ())] for name, value in self.values.items()}
+
+    def learn(self, rows: FloatArray, columns: Sequence[str]) -> None:
+        """Remember columns that have been read and filled, or say which lie outside of theirs."""
+        if self.ranges:
+            self._check_ranges(rows, columns)
+        elif len(rows) >= max(1, self.min_rows):
+            medians = np.median(rows, axis=0).tolist()
+            self.values = dict(zip(columns, medians, strict=True)) | self.values
+            low, high = rows.min(axis=0).tolist(), rows.max(axis=0).tolist()
+            self.ranges = dict(zip(columns, zip(low, high, strict=True), strict=True))
+
+    def _check_ranges(self, rows: FloatArray, columns: Sequence[str]) -> None:
+        for column, numbers in zip(columns, rows.T, strict=True):
+            low, high = self.ranges.get(column, (-np.inf, np.inf))
+            width = high - low if np.isfinite(low) else 0.0
+            n_outside = int(((numbers < low - width) | (numbers > high + width)).sum())
+            if n_outside >= max(MIN_TOLD, MIN_OUTSIDE * len(numbers)):
+                here = f"{numbers.min():.4g} to {numbers.max():.4g}"
+                self.report(
+                    f"column {column!r} goes from {here}, and went from {low:.4g} to {high:.4g} "
+                    f"where the model learned: {OTHER_UNITS}"
+                )
+
+    def into(self, table: Table, columns: Sequence[str]) -> Table:
+        """Return the table without gaps in these columns; other cells stay for their reader."""
+        filled, n_filled = [], dict[str, int]()
+        for column in columns:
+            cells = table.frame[column]
+            is_gap = _is_gap(cells).to_numpy()
+            text = cells.str.strip_chars() if cells.dtype == pl.String else cells
+            read = text.cast(pl.Float64, strict=False)
+            is_word = read.is_null().to_numpy() & ~is_gap
+            too_few = is_gap.mean() > self.most or len(cells) < self.min_rows
+            if is_word.any() or ((is_gap.all() or too_few) and column not in self.values):
+                continue  # words among the numbers, or nothing to go by: its reader says it
+            numbers = read.to_numpy().copy()
+            if column not in self.values:
+                self.values[column] = float(np.median(numbers[~is_gap]))
+            if is_gap.any():
+                numbers[is_gap] = self.values[column]
+                filled.append(pl.Series(column, numbers))
+                n_filled[column] = int(is_gap.sum())
+        self._tell(n_filled)
+        return replace(table, frame=table.frame.with_columns(filled))
+
+    def into_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
+        """Fill the gaps of features in place; a column without any number stays as it is."""
+        n_filled = dict.fromkeys(names, 0)
+        for at, name in enumerate(names):
+            column = np.array(rows[:, at])
+            is_gap = np.isnan(column)
+            if name not in self.values and not is_gap.all():
+                self.values[name] = float(np.median(column[~is_gap]))
+            if is_gap.any() and name in self.values:
+                rows[is_gap, at] = self.values[name]
+                n_filled[name] = int(is_gap.sum())
+        self._tell(n_filled)
+
+    def _tell(self, n_filled: Mapping[str, int]) -> None:
+        if found := [name for name, n_cells in n_filled.items() if n_cells]:
+            many = counted(sum(n_filled.values()), "missing numbers")
+            self.report(f"filled {many} in {_named(found)} {self.how}")
+
+
+def fill_of(fill: str | Learned | None, report: Report) -> Fill | None:
+    """Return how missing numbers of a table are filled; None where they are refused.
+
+    `fill`: "median", "no", or what an earlier file had; None fills columns of which most numbers
+    are there.
+    """
+    if isinstance(fill, Mapping):
+        known = {
+            name: [float(each)] if isinstance(each, (int, float)) else list(each)
+            for name, each in fill.items()
+        }
+        return Fill(
+            report,
+            {name: median for name, (median, *_) in known.items()},
+            "as when the model was fitted",
+            MAX_GAPS,
+            MIN_ROWS,
+            {name: (each[1], each[2]) for name, each in known.items() if len(each) > 1},
+        )
+    if fill is None:
+        how = "with the median of the column (--fill no refuses them)"
+        return Fill(report, how=how, most=MAX_GAPS, min_rows=MIN_ROWS)
+    if fill not in ("median", "no"):
+        raise ParameterError(f"fill (--fill) must be median or no; got {fill!r}.")
+    return Fill(report) if fill == "median" else None
+
+
+def check_no_gaps(table: Table, columns: Sequence[str]) -> None:
+    """Refuse numbers that are missing, naming all columns together.
+
+    What else is odd in a single one its reader says.
+    """
+    gaps = {column: _is_gap(table.frame[column]) for column in columns}
+    gaps = {column: is_gap for column, is_gap in gaps.items() if is_gap.any()}
+    is_empty = all(table.frame[column].is_null().any() for column in gaps)
+    if not gaps or (len(gaps) == 1 and not is_empty):
+        return
+    rows = np.flatnonzero(np.logical_or.reduce([each.to_numpy() for each in gaps.values()]))
+    others = f", and {counted(len(rows) - 1, 'further rows')}" if len(rows) > 1 else ""
+    raise DataError(
+        f"{table.locate(int(rows[0]))}{others}: numbers are missing in {_named(list(gaps))}; fill "
+        "them with the median of their column (`fill`, --fill median), drop these rows, or name "
+        "other columns with `features` (--features)."
+    )
+
+
+def _is_gap(cells: pl.Series) -> pl.Series:
+    is_gap = cells.is_null()
+    if cells.dtype == pl.String:
+        return is_gap | cells.str.strip_chars().str.to_lowercase().is_in(["", *MISSING]).fill_null(
+            True
+        )
+    return is_gap | cells.is_nan().fill_null(True) if cells.dtype.is_float() else is_gap
+
+
+def _named(columns: Sequence[str]) -> str:
+    more = f" and {len(columns) - MAX_NAMED} more" if len(columns) > MAX_NAMED else ""
+    many = "columns" if len(columns) > 1 else "column"
+    return f"the {many} {', '.join(map(repr, columns[:MAX_NAMED]))}{more}"
