@@ -129,7 +129,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     Examples
     --------
     >>> import numpy as np
-    >>> bags = [np.array([[0.0, 1.0], [5.0, 5.0]]), np.array([[1.0, 0.0], [5.0, 5.0]])] * 8
+    >>> generator = np.random.default_rng(0)
+    >>> bags = [generator.normal([c, [5.0, 5.0]], 0.1) for c in [[0.0, 1.0], [1.0, 0.0]] * 8]
     >>> model = MaxMatchingMILClassifier(random_state=0)
     >>> model.fit(bags, ["a", "b"] * 8).predict([[0.0, 1.0], [1.0, 0.0]]).tolist()
     ['a', 'b']

@@ -306,7 +306,7 @@ def explained(parameters: Mapping[str, Any]) -> str:
     """Return what a setting is, in a few words; empty where none of its parameters has any.
 
     >>> explained({"likelihood": "max", "encoder": "mlp", "scaling": "l2", "weight_decay": 0.1})
-    'the strongest instance speaks for its bag; a small network; rows of one length'
+    'the strongest instance decides for its bag; a small network; rows scaled to unit length'
     >>> explained({"encoder": ("recurrence", None)})
     'the average of a network that reads clicks in order and vectors of items'
     """
