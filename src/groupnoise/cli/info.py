@@ -308,7 +308,7 @@ def explained(parameters: Mapping[str, Any]) -> str:
     >>> explained({"likelihood": "max", "encoder": "mlp", "scaling": "l2", "weight_decay": 0.1})
     'the strongest instance decides for its bag; a small network; rows scaled to unit length'
     >>> explained({"encoder": ("recurrence", None)})
-    'the average of a network that reads clicks in order and vectors of items'
+    'the average of a network that reads clicks in order and item embeddings'
     """
     parts = []
     for name, words in WORDS.items():
