@@ -110,6 +110,10 @@ def choose_settings(
         reasons.append(
             f"{len(best)} settings are averaged: their errors differ, and none is clearly best."
         )
+    if trials.copies is not None:
+        n_copies = len(trials.rows) - len(np.unique(trials.copies))
+        found = f"{counted(n_copies, 'rows')} with the features of an earlier row"
+        reasons.append(f"{found}: they are held out together.")
     if search.out_of_time:
         reasons.append(f"The budget of {budget:g} s ended the search before all was tried.")
     warnings = []

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from groupnoise.candidates.model import CandidateModel
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, copies_of_rows
 from groupnoise.core.prior_weights import numbers_of, spread_over_neighbours
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.portfolio import Option
@@ -243,12 +243,19 @@ class HeldOutTrials:
     def __post_init__(self) -> None:
         generator = np.random.default_rng([self.seed, 1])
         order = generator.permutation(len(self.rows))[:MAX_TRIAL_ROWS]
+        self.copies = copies_of_rows(self.rows)
+        if self.copies is not None:
+            place = generator.permutation(len(self.rows))[self.copies]
+            order = order[np.argsort(place[order], kind="stable")]
         n_folds = next((folds for limit, folds in FOLDS if len(order) <= limit), 1)
         size = max(1, round(len(order) * HELD_OUT))
         self.folds: list[tuple[IntArray, IntArray]] = []
         for number in range(n_folds):
             held = order[number * size : (number + 1) * size]
-            self.folds.append((np.setdiff1d(order, held), np.sort(held)))
+            kept = np.setdiff1d(order, held)
+            if self.copies is not None:  # a fold may end between copies
+                kept = kept[~np.isin(self.copies[kept], self.copies[held])]
+            self.folds.append((kept, np.sort(held)))
         self._scalers: dict[tuple[str, int], Scaler] = {}
         self.held = np.concatenate([held for _, held in self.folds])
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupnoise.candidates.files import read_candidates
 from groupnoise.candidates.label_issues import PartialLabelSource
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray, copies_of_rows
 from groupnoise.core.checks import check_features
 from groupnoise.core.class_metrics import (
     add_class_figures,
@@ -72,8 +72,9 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         return len(dataset.features)
 
     def hold_out(self, dataset: PartialLabelDataset, share: float, seed: int) -> IntArray:
-        """Return rows to keep out of training, never the last one of a class."""
-        return draw_held_out(dataset.candidates, share, seed)
+        """Return rows to keep out of training, copies together, never the last one of a class."""
+        clusters = copies_of_rows(dataset.features)
+        return draw_held_out(dataset.candidates, share, seed, clusters=clusters)
 
     def check_labels(self, dataset: PartialLabelDataset) -> None:
         """Refuse rows that all have the same candidate."""

@@ -24,6 +24,9 @@ ProgressCallback = Callable[[dict[str, Any]], None]
 """Called with one record per epoch; the library itself never prints."""
 
 BLOCK_BYTES = 1 << 24
+HASHED_VALUES = 1 << 20
+MIN_DISTINCT = 40
+"""Different rows from which on copies of a row are held out together."""
 Value = TypeVar("Value")
 
 
@@ -135,3 +138,30 @@ def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
     first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
     before = np.cumsum(lengths) - lengths
     return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def copies_of_rows(rows: NDArray[Any]) -> IntArray | None:
+    """Return the first row of the same features for each row, to be held out with it.
+
+    None where no row repeats, and where rows of few values are alike by chance.
+    """
+    _, first, code = np.unique(hashes_of_rows(rows), return_index=True, return_inverse=True)
+    return first[code] if MIN_DISTINCT <= len(first) < len(rows) else None
+
+
+def hashes_of_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number per row that two different rows hardly ever share."""
+    wide = rows.reshape(len(rows), -1)
+    generator = np.random.default_rng(0)
+    factors = generator.integers(0, 2**63, wide.shape[1], dtype=np.uint64) * 2 + 1
+    found = np.empty(len(wide), dtype=np.uint64)
+    step = max(1, HASHED_VALUES // max(1, wide.shape[1]))
+    for begin in range(0, len(wide), step):
+        # Zero has two signs.
+        words = (wide[begin : begin + step].astype(np.float64) + 0.0).view(np.uint64)
+        mixed = ((words ^ (words >> 32)) * factors).sum(axis=1)
+        mixed ^= mixed >> 29
+        mixed *= factors[0]
+        found[begin : begin + step] = mixed ^ (mixed >> 32)
+        release_pages(rows)
+    return found

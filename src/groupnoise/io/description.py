@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupnoise.core.arrays import hashes_of_rows
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 
@@ -82,10 +83,8 @@ def count_oddity(
 
 def is_duplicate_row(features: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the rows that repeat an earlier one exactly."""
-    rows = np.ascontiguousarray(features)
-    as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first = np.unique(as_bytes, return_index=True)
-    repeated = np.ones(len(rows), dtype=bool)
+    _, first = np.unique(hashes_of_rows(features), return_index=True)
+    repeated = np.ones(len(features), dtype=bool)
     repeated[first] = False
     return repeated
 

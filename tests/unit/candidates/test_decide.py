@@ -30,6 +30,8 @@ from groupnoise.decisions.halving import Search
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import DataError, ParameterError, TrainingStopped
+from groupnoise.io import PartialLabelDataset
+from groupnoise.io.setting import find_setting
 from groupnoise.training import Checkpoints
 
 QUICK = {"max_epochs": 8, "random_state": 0}
@@ -521,3 +523,32 @@ def test_the_command_line_shows_the_decisions(tmp_path):
     assert "decided by fit, which tried " in shown
     assert "kernel" in shown
     assert "log lift on held-out rows" in " ".join(shown.split())
+
+
+def test_copies_of_a_row_are_held_out_together():
+    generator = np.random.default_rng(0)
+    copied = np.repeat(np.arange(60), 3)
+    rows = generator.normal(size=(60, 4))[copied]
+    candidates = np.ones((len(rows), 3), dtype=bool)
+    trials = HeldOutTrials(rows, candidates, np.arange(3), None, {}, seed=0)
+    for kept, held in trials.folds:
+        assert not set(copied[kept]) & set(copied[held])
+    names = [str(label) for label in range(3)]
+    data = PartialLabelDataset("copied", rows, candidates, names, None)
+    held_out = find_setting("pll").hold_out(data, 0.2, 0)
+    assert np.bincount(copied[held_out], minlength=60).tolist() == [
+        3 * (n in copied[held_out]) for n in range(60)
+    ]
+    few = HeldOutTrials(rows.round(), candidates, np.arange(3), None, {}, seed=0)
+    assert few.copies is None or len(np.unique(few.copies)) >= 40
+
+
+def test_features_that_say_nothing_are_warned_of_where_rows_are_copied():
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 5, 100)
+    drawn, _ = add_candidates(truth, 5, epsilon=1.0, tau=2, random_state=0)
+    rows = np.repeat(generator.normal(size=(100, 10)), 3, axis=0)
+    model = MaxMatchingPartialLabelClassifier(encoder="kernel", random_state=0)
+    with pytest.warns(UserWarning, match="no better than by label frequencies"):
+        model.fit(rows, np.repeat(np.asarray(drawn), 3, axis=0).astype(int))
+    assert "200 rows with the features of an earlier row" in model.decisions_.summary()

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray, release_pages
+from groupnoise.core.arrays import BoolArray, IntArray, hashes_of_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 
-BLOCK_VALUES = 1 << 20
 MAX_ROWS = 4_000_000
 """Instances up to which bags are looked through for a part of them that others hold too."""
 MAX_HOLDERS = 10
@@ -75,7 +74,7 @@ def shared_instances(bags: Groups, patients: NDArray[Any] | None = None) -> Shar
 
     `patients`: whom each bag comes from; bags of one are held out together too.
     """
-    rows, numbers = _hashes_of_rows(bags.objects), np.arange(len(bags))
+    rows, numbers = hashes_of_rows(bags.objects), np.arange(len(bags))
     owner = bags.group_of_object
     copies = _copies(rows, bags.offsets, owner)
     links, same = _overlaps(rows, owner, copies), [copies]
@@ -166,21 +165,3 @@ def _clusters(same: list[IntArray], links: IntArray) -> IntArray:
     graph = coo_array((np.ones(len(ends[0])), ends), shape=(n_nodes, n_nodes))
     parts: IntArray = connected_components(graph, directed=False)[1]
     return np.unique(parts[:n_bags], return_inverse=True)[1]
-
-
-def _hashes_of_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number per row that two different rows hardly ever share."""
-    wide = rows.reshape(len(rows), -1)
-    generator = np.random.default_rng(0)
-    factors = generator.integers(0, 2**63, wide.shape[1], dtype=np.uint64) * 2 + 1
-    found = np.empty(len(wide), dtype=np.uint64)
-    step = max(1, BLOCK_VALUES // max(1, wide.shape[1]))
-    for begin in range(0, len(wide), step):
-        # Zero has two signs.
-        words = (wide[begin : begin + step].astype(np.float64) + 0.0).view(np.uint64)
-        mixed = ((words ^ (words >> 32)) * factors).sum(axis=1)
-        mixed ^= mixed >> 29
-        mixed *= factors[0]
-        found[begin : begin + step] = mixed ^ (mixed >> 32)
-        release_pages(rows)
-    return found
