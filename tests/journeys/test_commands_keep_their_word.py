@@ -55,6 +55,12 @@ def test_the_help_of_data_names_its_commands_and_no_other():
     assert {word.split()[0] for word in named} == there
 
 
+def test_describe_needs_no_data_before_it():
+    alone, named = NAMED["describe",], NAMED["data", "describe"]
+    assert alone.help == named.help
+    assert [each.name for each in alone.params] == [each.name for each in named.params]
+
+
 @pytest.mark.parametrize("name", list(NAMED), ids=lambda name: " ".join(name) or "groupnoise")
 def test_an_option_has_the_same_short_form_in_every_command(name):
     short = {"--output": "-o", "--param": "-p", "--quiet": "-q"}

@@ -16,7 +16,7 @@ import typer
 from groupnoise import __version__
 from groupnoise.cli.artifacts import items_app, pull, push, versions_app
 from groupnoise.cli.audit import audit
-from groupnoise.cli.data import data_app
+from groupnoise.cli.data import data_app, describe_command
 from groupnoise.cli.demo import demo
 from groupnoise.cli.evaluate import evaluate
 from groupnoise.cli.export import export
@@ -75,6 +75,8 @@ for title, commands in COMMANDS.items():
             app.add_typer(command[1], name=command[0], rich_help_panel=title)
         else:
             app.command(rich_help_panel=title)(command)
+# What one types first: every other command that reads a file stands here.
+app.command("describe", hidden=True)(describe_command)
 
 
 @cache
