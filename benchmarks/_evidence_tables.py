@@ -71,6 +71,22 @@ def folds_table(result: dict[str, Any]) -> str:
     )
 
 
+def ten_folds_table(result: dict[str, Any]) -> str:
+    """Return accuracy by ten folds, beside what is in print."""
+    sets = [row["set"] for row in result["rows"]]
+    ours = [f"**{row['accuracy']:.3f}** ± {row['std']:.3f}" for row in result["rows"]]
+    others = [
+        [f"*{method}, published*", *(f"{figures[name]:.3f}" for name in sets)]
+        for method, figures in result["published"].items()
+    ]
+    return markdown(
+        ["", *sets],
+        [["`ours`, default `fit`", *ours], *others],
+        f"Mean and standard deviation over ten stratified folds of one seed. Published: "
+        f"{result['published_source']}. `{result['command']}`",
+    )
+
+
 def _fold_cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""

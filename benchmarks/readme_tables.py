@@ -20,6 +20,7 @@ from _evidence_tables import (
     click_chance_table,
     difference_table,
     folds_table,
+    ten_folds_table,
     wider_grids_table,
 )
 from _label_tables import (
@@ -171,6 +172,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_pll:smoothing": smoothing_table,
     "ablation": ablation_table,
     "published_folds": folds_table,
+    "ten_folds": ten_folds_table,
     "wider_grids": wider_grids_table,
     "reproduce_pll_final": partial(reproduction_table, is_ranked=False),
     "reproduce_pll_final:best": best_baseline_table,

@@ -1,4 +1,4 @@
-"""Candidate labels by stratified ten-fold cross-validation, a default fit: the field's usual protocol.
+"""Candidate labels by stratified ten-fold cross-validation, the habit of the field: a default fit.
 
     python benchmarks/ten_folds.py [SET ...]
 
