@@ -80,6 +80,19 @@ def test_x_and_y_alone_are_features(tmp_path):
     assert "took 'x' and 'y' as features, for no other column is one" in said
 
 
+def test_the_remedy_for_missing_numbers_is_one_that_can_be_followed(tmp_path):
+    columns = {"f1": drawn, "f2": lambda bag: ["", *drawn(bag)[1:]] if bag == 3 else drawn(bag)}
+    write_tables(tmp_path, columns)
+    with pytest.raises(DataError, match=r"b03\.csv, line 2: .*'f2'; write all bags as one table"):
+        read(tmp_path)
+    tables = [(tmp_path / f"bags/b{bag:02d}.csv").read_text().split() for bag in range(N_BAGS)]
+    rows = [
+        f"b{bag:02d},{'ab'[bag % 2]},{row}" for bag, lines in enumerate(tables) for row in lines[1:]
+    ]
+    (tmp_path / "one.csv").write_text("\n".join(["bag,label,f1,f2", *rows]) + "\n")
+    assert np.isfinite(read_bags(tmp_path / "one.csv", fill="median").bags.objects).all()
+
+
 def test_a_table_that_lacks_a_column_is_told_of_others(tmp_path):
     write_tables(tmp_path, {"f": drawn, "g": lambda bag: drawn(bag + 100)})
     (tmp_path / "bags/b07.csv").write_text("f\n1\n2\n")

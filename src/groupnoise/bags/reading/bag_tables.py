@@ -20,6 +20,7 @@ from groupnoise.io.columns.no_features import why_no_feature
 from groupnoise.io.columns.roles import check_column, match_columns
 from groupnoise.io.datasets import BETWEEN
 from groupnoise.io.tables.cells import is_mostly_numeric, read_numbers
+from groupnoise.io.tables.missing_numbers import Fill, check_no_gaps
 from groupnoise.io.tables.sources import Report, say_nothing
 from groupnoise.io.tables.table import Table, read_table
 
@@ -29,6 +30,9 @@ NO_FEATURES = ("label", "truth", "group", "patient", "split")
 """Parts whose usual names are those of no feature."""
 MAX_LOOKED_AT = 64
 """Bags whose tables tell which columns are features; a single one may lack what is rare."""
+
+
+ONE_TABLE = "write all bags as one table with a column of the bag, which --fill median fills"
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,9 @@ def features_of_tables(tables: Sequence[Table], wanted: Wanted, report: Report) 
 def _names_of_features(
     whole: Table, taken: Collection[str], bag_of_row: NDArray[Any], features: Any, report: Report
 ) -> Any:
-    return features_of_table(whole, features, taken, report, None, bag_of_row)[1]
+    # Missing numbers are refused where each bag is read, which knows what can be done with them.
+    fill = Fill(say_nothing)
+    return features_of_table(whole, features, taken, report, None, bag_of_row, fill=fill)[1]
 
 
 def _apart(columns: Sequence[str]) -> list[str]:
@@ -178,6 +184,7 @@ def read_bag_table(
     coordinates = None
     if pair:
         coordinates = np.column_stack([read_numbers(table, name) for name in pair])
+    check_no_gaps(table, [name for name in names or () if name in columns], ONE_TABLE)
     features = wanted.features if names is None else None
     matrix, found = features_of_table(table, features, pair, say_nothing, names)
     truth = None

@@ -30,6 +30,9 @@ MIN_TOLD = 5
 """Share, and number, of rows far outside of the range of a training that speak of other units."""
 
 
+FILL_THEM = "fill them with the median of their column (`fill`, --fill median)"
+
+
 @dataclass
 class Fill:
     """What stands in place of numbers that are missing.
@@ -143,10 +146,10 @@ def fill_of(fill: str | Learned | None, report: Report) -> Fill | None:
     return Fill(report) if fill == "median" else None
 
 
-def check_no_gaps(table: Table, columns: Sequence[str]) -> None:
+def check_no_gaps(table: Table, columns: Sequence[str], remedy: str = FILL_THEM) -> None:
     """Refuse numbers that are missing, naming all columns together.
 
-    What else is odd in a single one its reader says.
+    What else is odd in a single one its reader says. `remedy`: what to do with them.
     """
     gaps = {column: _is_gap(table.frame[column]) for column in columns}
     gaps = {column: is_gap for column, is_gap in gaps.items() if is_gap.any()}
@@ -156,9 +159,8 @@ def check_no_gaps(table: Table, columns: Sequence[str]) -> None:
     rows = np.flatnonzero(np.logical_or.reduce([each.to_numpy() for each in gaps.values()]))
     others = f", and {counted(len(rows) - 1, 'further rows')}" if len(rows) > 1 else ""
     raise DataError(
-        f"{table.locate(int(rows[0]))}{others}: numbers are missing in {_named(list(gaps))}; fill "
-        "them with the median of their column (`fill`, --fill median), drop these rows, or name "
-        "other columns with `features` (--features)."
+        f"{table.locate(int(rows[0]))}{others}: numbers are missing in {_named(list(gaps))}; "
+        f"{remedy}, drop these rows, or name other columns with `features` (--features)."
     )
 
 
