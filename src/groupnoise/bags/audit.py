@@ -285,9 +285,8 @@ def _log_odds(
             return odds, HeldOutOdds(odds, labels)
         held = _odds_of_proba(known.probabilities, ensemble, columns)
         return odds, HeldOutOdds(held, with_none(known.belief[:, columns] > 0))
-    from groupnoise.bags.search.ensemble import (
-        calibrate_bags,  # loads torch, and readers come by here
-    )
+    # Loads torch, and readers come by here.
+    from groupnoise.bags.search.ensemble import calibrate_bags
 
     log_best = np.log(np.maximum(best, TINY))
     odds = np.empty(labels.shape)

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.audit.evidence import Findings, choice_columns, class_columns, object_posterior
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, stratified_folds
+from groupnoise.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    copies_of_rows,
+    stratified_folds,
+)
 from groupnoise.core.checks import check_count, check_features
 from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.core.scaling import Scaler
@@ -282,6 +288,7 @@ class PartialLabelSource:
         self.group_counts: IntArray = np.ones(len(dataset.features), dtype=np.int64)
         self.object_counts: IntArray = dataset.candidates.sum(axis=1, dtype=np.int64)
         self.strata: IntArray = self.object_counts
+        self.clusters = copies_of_rows(dataset.features)
         self._decided: Any = None
 
     def __len__(self) -> int:

@@ -20,9 +20,10 @@ from groupnoise.audit.page import audit_page
 from groupnoise.bags import load_digit_bags
 from groupnoise.bags.audit import BagSource, HeldOutOdds, label_gains, suspicions, with_none
 from groupnoise.candidates import load_digit_candidates
+from groupnoise.candidates.label_issues import PartialLabelSource
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
-from groupnoise.io.datasets import BagDataset
+from groupnoise.io.datasets import BagDataset, subset_rows
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +255,14 @@ def test_a_judge_that_tells_bags_by_chance_is_said_to_and_another_is_not(shift):
     told = any("no better than by the frequencies" in each for each in issues.warnings)
     assert told == (shift == 0.0)
     assert ("no better than chance" in audit_page(issues, data)) == (shift == 0.0)
+
+
+def test_copies_of_a_row_are_judged_by_a_model_that_saw_none_of_them():
+    rows = load_digit_candidates(part="validation", random_state=0)
+    source = PartialLabelSource(subset_rows(rows, np.repeat(np.arange(60), 2)))
+    fold = _find._folds(source.strata, 3, 0, source.clusters)
+    assert (fold[::2] == fold[1::2]).all()
+    assert PartialLabelSource(rows).clusters is None
 
 
 def test_folds_of_bags_share_the_search_of_the_first_one():
