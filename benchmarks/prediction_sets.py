@@ -22,7 +22,7 @@ from _record import kept, write_result
 from scipy.stats import binom
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
-from groupnoise.core.selective import foretold_candidates
+from groupnoise.core.selective import n_predictable_candidates
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 
@@ -92,7 +92,7 @@ def trial(data, seed, encoder):
         "search of fit, by class": sets(model, by_class=True),
         "search of fit, guaranteed": sets(model, guaranteed=True),
     }
-    results["foretold"] = foretold_candidates(
+    results["foretold"] = n_predictable_candidates(
         model.set_calibration_.probabilities, model.set_calibration_.belief > 0
     )
     answered = ~model.abstain(rows[test], 0.1)

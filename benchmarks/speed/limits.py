@@ -28,14 +28,14 @@ from _record import write_result
 from groupnoise import Groups
 from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
-from groupnoise.core.compiled import MIN_STEPS, kernels_for
+from groupnoise.core.compiled import MIN_STEPS, training_kernels
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.recall.vectors import log_normalizers
+from groupnoise.training.explicit_steps import find_explicit_step
 from groupnoise.training.optimizer import make_optimizers
-from groupnoise.training.quick_steps import find_quick_step
 
 FLOAT_BYTES = 4
 STEPS = {
@@ -92,7 +92,7 @@ def measure_step(
     pair = PairMatching(SampledCandidates(n_items, negatives))
     objective = GroupObjective(make_selection("marginal"), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    taken = find_quick_step(model, pair, objective, optimizers, n_steps=n_steps)
+    taken = find_explicit_step(model, pair, objective, optimizers, n_steps=n_steps)
     assert taken is not None
 
     def step() -> None:
@@ -167,7 +167,7 @@ def main() -> None:
     rows = {}
     for name, sizes in STEPS.items():
         rows[name] = measure_step(rate, **sizes)
-        if kernels_for(MIN_STEPS) is not None:
+        if training_kernels(MIN_STEPS) is not None:
             rows[f"{name}, with numba"] = measure_step(rate, **sizes, n_steps=MIN_STEPS)
     rows["log-normalizers of an export"] = measure_normalizers(rate)
     for name, found in rows.items():

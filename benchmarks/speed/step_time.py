@@ -36,14 +36,14 @@ from _record import write_result
 from groupnoise import Groups
 from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
-from groupnoise.core.compiled import MIN_STEPS, kernels_for
+from groupnoise.core.compiled import MIN_STEPS, training_kernels
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.threads import configure_threads, threads_for
+from groupnoise.training.explicit_steps import find_explicit_step
 from groupnoise.training.optimizer import make_optimizers
-from groupnoise.training.quick_steps import find_quick_step
 
 DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100
 WARM_UP, STEPS = 10, 50
@@ -141,7 +141,7 @@ def our_step(
 ) -> Callable[[int], None]:
     """Return a step as a training of so many steps takes it."""
     generator = torch.Generator().manual_seed(0)
-    taken = find_quick_step(*our_parts(selection, n_negatives, generator), n_steps=n_steps)
+    taken = find_explicit_step(*our_parts(selection, n_negatives, generator), n_steps=n_steps)
     assert taken is not None
 
     def step(number: int) -> None:
@@ -178,7 +178,7 @@ def compare(groups: Groups, n_threads: int) -> dict[str, dict[str, float]]:
             "authors_arrangement_ms": plain_step(groups, selection),
             "ours_ms": our_step(groups, selection, n_negatives),
         }
-        if kernels_for(MIN_STEPS) is not None:
+        if training_kernels(MIN_STEPS) is not None:
             steps["compiled_ms"] = our_step(groups, selection, n_negatives, n_steps=MIN_STEPS)
         if selection == "max" and n_negatives == N_NEGATIVES:
             steps["authors_loop_ms"] = public_step(groups)

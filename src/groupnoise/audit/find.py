@@ -18,7 +18,7 @@ from groupnoise.core.arrays import (
     ProgressCallback,
     RandomState,
     generator_from,
-    offsets_of,
+    offsets_from_sizes,
     ragged_rows,
     stratified_folds,
 )
@@ -263,7 +263,7 @@ class _Table:
     """Columns of a known length that fill up in any order of rows of the data."""
 
     def __init__(self, counts: IntArray) -> None:
-        self._offsets = offsets_of(counts)
+        self._offsets = offsets_from_sizes(counts)
         self.columns: Columns = {}
 
     def fill(self, rows: IntArray, columns: Columns) -> None:

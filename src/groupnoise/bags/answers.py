@@ -16,12 +16,17 @@ from torch import Tensor
 from groupnoise.bags.reading.forms import as_bags, check_no_scorer, holds_bags, read_bag_labels
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
+from groupnoise.core.batching import GroupBatch, batch_rows, collate, split_batch
 from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import answered_right
-from groupnoise.core.objective import GroupObjective, ObjectScores, mean_probability, object_scores
+from groupnoise.core.label_sets import correct_predictions
+from groupnoise.core.objective import (
+    GroupObjective,
+    ObjectScores,
+    average_log_probabilities,
+    collect_object_scores,
+)
 from groupnoise.core.pair_matching import Matching
-from groupnoise.core.scaling import Scaler, check_same_columns, rows_to_predict, tables_of_bags
+from groupnoise.core.scaling import Scaler, check_same_columns, feature_tables, rows_to_predict
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.weighting import ContrastiveWeighting
 from groupnoise.core.words import inherit_docstring
@@ -72,7 +77,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
                     targets = torch.arange(model.n_targets)
                     logits = [model.logits(model.encode_objects(each), targets) for each in blocks]
                     members.append(torch.cat(logits).log_softmax(-1))
-                log_proba = mean_probability(members)
+                log_proba = average_log_probabilities(members)
             return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
 
     def predict_log_proba(self, X: Any, *, groups: ArrayLike | None = None) -> FloatArray:
@@ -201,7 +206,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         if not streamed and bags.n_objects <= MAX_OBJECTS:
             yield bags.objects, sizes
             return
-        for rows in parts_of_batch(np.arange(len(bags)), sizes, MAX_OBJECTS):
+        for rows in split_batch(np.arange(len(bags)), sizes, MAX_OBJECTS):
             part = bags.gathered(rows) if streamed else bags.subset(rows).objects
             yield part, sizes[rows]
 
@@ -213,7 +218,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         """Return bags to answer about, of the columns seen in `fit`."""
         check_is_fitted(self, "model_")
         instances = as_bags(bags, groups)
-        check_same_columns(self, tables_of_bags(bags, instances[0]))
+        check_same_columns(self, feature_tables(bags, instances[0]))
         return instances
 
     def _read_labelled(
@@ -320,7 +325,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         for batch in self._batches(instances):
             matching = self._match(batch, column[batch.rows])
             outputs.append((objective(matching), batch.mask))
-        return object_scores(outputs)
+        return collect_object_scores(outputs)
 
     def _batches(self, instances: Groups) -> Iterator[GroupBatch]:
         if not isinstance(instances, StreamedGroups):
@@ -332,7 +337,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         scaled.targets = np.zeros(len(instances), dtype=np.int64)
         sizes = scaled.sizes
         for rows in batch_rows(sizes, EVALUATION_BATCH, None):
-            for part in parts_of_batch(rows, sizes[rows], MAX_OBJECTS):
+            for part in split_batch(rows, sizes[rows], MAX_OBJECTS):
                 yield collate(scaled, part)
 
     def _match(self, batch: GroupBatch, column: Tensor | int) -> Matching:
@@ -368,6 +373,6 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         if not holds_bags(X):
             return float(super().score(X, y, sample_weight))
         likeliest = self.classes_[self.bag_scores(X).argmax(axis=1)]
-        right = answered_right(likeliest, y, self.classes_)
+        right = correct_predictions(likeliest, y, self.classes_)
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights))

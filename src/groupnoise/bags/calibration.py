@@ -17,23 +17,23 @@ from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
-from groupnoise.core.streamed_groups import answers_about
+from groupnoise.core.streamed_groups import apply_in_blocks
 from groupnoise.core.words import inherit_docstring
 from groupnoise.training.calibration import (
     CalibratedSets,
     Calibration,
-    are_enough,
-    calibrated_by,
-    choose_questions,
-    columns_of,
+    fit_set_calibration,
+    has_enough_known_labels,
+    known_label_columns,
+    select_queries,
 )
 from groupnoise.training.temperature import (
     CalibrationTrial,
     Likelihood,
     candidate_likelihood,
+    cross_validate_temperature,
     fit_temperature,
-    try_temperature,
-    with_guesses,
+    mix_with_chance,
 )
 
 OF_BAGS = "bag_sets"
@@ -99,18 +99,18 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
         if ensemble is None or not ensemble.is_binary:
             temperature, trial = self._temperature(instances, labels, known, only_if_better)
             trials.append(trial)
-        elif known is not None and are_enough(known):
+        elif known is not None and has_enough_known_labels(known):
             ensemble, trial = with_scaled_instances(
                 ensemble, log_odds, instances, known, only_if_better=only_if_better
             )
             trials.append(trial)
         if ensemble is not None:
             self._set_ensemble(ensemble)
-        self._calibrated_by(len(instances), "bags", trials, temperature)
+        self._store_calibration(len(instances), "bags", trials, temperature)
         return self
 
-    def _take_calibration(self, other: Any) -> None:
-        super()._take_calibration(other)
+    def _copy_calibration(self, other: Any) -> None:
+        super()._copy_calibration(other)
         if other.ensemble_ is not None:
             scales = ("scale", "shift", "bag_scale", "bag_shift", "threshold", "doubt")
             own = {name: getattr(other.ensemble_, name) for name in scales}
@@ -122,7 +122,7 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
     ) -> tuple[float, CalibrationTrial]:
         """Return the temperature of instances, and what it is worth."""
         log_all = torch.from_numpy(
-            answers_about(
+            apply_in_blocks(
                 instances,
                 lambda rows: self._log_probabilities(self._prepared(rows), 1.0).numpy(),
             )
@@ -133,7 +133,7 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
             targets = targets[:n_classes]
         elif len(targets) > n_classes:  # the others are background, as `evaluate` counts them
             known = np.where(known < 0, n_classes, known)
-        if known is not None and are_enough(known):
+        if known is not None and has_enough_known_labels(known):
             told = known >= 0
             log_all = log_all[torch.from_numpy(told), : len(targets)].log_softmax(-1)
             likelihood = candidate_likelihood(known[told, None] == targets)
@@ -141,7 +141,9 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
             likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
             judged_by = "all labels of a bag"
         now = self.calibration_temperature_
-        trial = try_temperature("instances", [log_all], likelihood, now=now, judged_by=judged_by)
+        trial = cross_validate_temperature(
+            "instances", [log_all], likelihood, now=now, judged_by=judged_by
+        )
         if not trial.is_taken and only_if_better:
             return now, trial
         return fit_temperature([log_all], likelihood), trial
@@ -184,7 +186,7 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
         allowed = self._possible(instances, labels)
         proba = self.predict_proba(instances.objects)
         outside = self.background_proba(instances.objects)
-        columns = None if truth is None else columns_of(truth, self.classes_, len(proba))
+        columns = None if truth is None else known_label_columns(truth, self.classes_, len(proba))
         self.set_calibration_ = calibrated_instances(proba, allowed, columns, outside)
         self.bag_set_calibration_ = SetCalibration(
             self.bag_proba(instances),
@@ -245,7 +247,7 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
         proba = np.exp(self.predict_log_proba(instances.objects))
         belief = belief_in_candidates(proba, possible, known)
         rows = instances.objects.reshape(len(belief), -1)
-        asked = choose_questions(belief, rows, n, strategy=strategy)
+        asked = select_queries(belief, rows, n, strategy=strategy)
         if groups is None:
             return asked
         numbers = np.arange(len(belief))[:, None]
@@ -315,13 +317,13 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
 def calibrated_instances(
     probabilities: FloatArray, possible: BoolArray, truth: IntArray | None, background: FloatArray
 ) -> SetCalibration:
-    """Return held-out instances as `calibrated_by` does; those of bags without a label have none.
+    """Fit the calibration of instance sets, including instances of bags without a label.
 
-    Every answer on such an instance is wrong, which only abstaining counts.
+    Every prediction for an instance of an unlabelled bag is wrong, which only abstention counts.
     """
     inside = possible.any(axis=1) if truth is None else possible.any(axis=1) | (truth >= 0)
     known = None if truth is None else truth[inside]
-    found = calibrated_by(probabilities[inside], possible[inside], known, background[inside])
+    found = fit_set_calibration(probabilities[inside], possible[inside], known, background[inside])
     if inside.all() or found.answers is None:
         return found
     sure = ((1.0 - background)[:, None] * probabilities)[~inside].max(axis=1)
@@ -353,7 +355,7 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray, negative: int | None = 
         peak = values.new_full((n_bags, n_classes), -torch.inf)
         peak = peak.scatter_reduce_(0, position, values, "amax")
         log_mass = peak + over_bags((values - peak[bag]).exp()).log()
-        return with_guesses(log_mass.softmax(-1)[present], 1.0 / n_classes)
+        return mix_with_chance(log_mass.softmax(-1)[present], 1.0 / n_classes)
 
     def present_or_absent(log_proba: Tensor) -> Tensor:
         tiny = torch.finfo(log_proba.dtype).eps
@@ -364,7 +366,7 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray, negative: int | None = 
         if negative is None:
             return each.sum(-1)
         named = torch.arange(n_classes) != negative
-        return with_guesses(each[:, named].sum(-1).exp(), 0.5 ** (n_classes - 1))
+        return mix_with_chance(each[:, named].sum(-1).exp(), 0.5 ** (n_classes - 1))
 
     if negative is not None:
         return present_or_absent

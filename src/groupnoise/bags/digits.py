@@ -16,7 +16,7 @@ from groupnoise.core.arrays import (
     IntArray,
     RandomState,
     generator_from,
-    offsets_of,
+    offsets_from_sizes,
 )
 from groupnoise.core.checks import check_choice, check_count, check_fraction
 from groupnoise.core.groups import Groups
@@ -157,7 +157,7 @@ def load_digit_bags(
     bag = pool.only(np.concatenate(drawn))
     return BagDataset(
         name="digit bags",
-        bags=Groups(bag.features, offsets_of(bag_sizes)),
+        bags=Groups(bag.features, offsets_from_sizes(bag_sizes)),
         labels=bag_classes[:, None] == np.arange(n_classes),
         class_names=[str(label) for label in range(n_classes)],
         instance_labels=np.where(bag.labels < n_classes, bag.labels, -1),
@@ -293,7 +293,7 @@ def draw_letter_words(
                 f"but the pool holds only {len(pool)}; give fewer words."
             )
         rows[places] = generator.permutation(pool)[: len(places)]
-    bags = Groups(pool_features[rows], offsets_of([len(word) for word in spelled]))
+    bags = Groups(pool_features[rows], offsets_from_sizes([len(word) for word in spelled]))
     labels = np.zeros((len(bags), len(string.ascii_uppercase)), dtype=bool)
     labels[bags.group_of_object, letters] = True
     return BagDataset(

@@ -36,7 +36,7 @@ from groupnoise.core.checks import (
 from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import GroupObjective, Marginal, Selection
-from groupnoise.core.scaling import SCALINGS, Scaler, remember_columns, tables_of_bags
+from groupnoise.core.scaling import SCALINGS, Scaler, feature_tables, remember_columns
 from groupnoise.core.weighting import Similarity
 from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.decisions.portfolio import is_auto, parse_budget
@@ -44,7 +44,7 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import PAPER_TRAINING, History
-from groupnoise.training.saver import FitSaves, small_models, training_alone
+from groupnoise.training.saver import FitSaves, exclusive_training, search_context
 from groupnoise.training.workers import Workers
 
 AUTO_BUDGET = 600.0
@@ -255,14 +255,14 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         known = read_instance_labels(truth, self.classes_, instances, groups)
         if known is not None and (known < 0).all():
             raise DataError("truth says the label of no instance; leave it out.")
-        remember_columns(self, tables_of_bags(bags, instances[0]))
+        remember_columns(self, feature_tables(bags, instances[0]))
         self.calibration_temperature_, self.calibration_groups_ = 1.0, 0
         self.set_calibration_ = self.bag_set_calibration_ = None
         self.ensemble_ = None
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)
         if not self._asks_for_loop() and not is_shared and len(self.classes_) > 1:
-            with training_alone(checkpoint, Workers()):
+            with exclusive_training(checkpoint, Workers()):
                 self._decide(
                     instances,
                     labels,
@@ -336,7 +336,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             reasons=said,
             on_progress=self.on_epoch,
         )
-        with training_on(self.device), small_models(saves, self.on_epoch):
+        with training_on(self.device), search_context(saves, self.on_epoch):
             outcome = decide_anywhere(
                 bags, labels, self.classes_, negative, asked, generator, patients, truth
             )

@@ -17,15 +17,15 @@ from groupnoise.bags.reading.forms import is_complete
 from groupnoise.bags.reading.label_words import known_labels_of, with_negative
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
-    add_class_figures,
+    add_class_metrics,
+    align_columns,
     calibration_metrics,
     class_metrics,
-    columns_of_classes,
+    class_positions,
+    frequency_array,
     label_set_metrics,
     majority_metrics,
-    positions_of_labels,
-    rates_of,
-    with_columns_of,
+    match_classes,
 )
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
@@ -60,20 +60,22 @@ def evaluate_bags(
     )
     dataset = replace(dataset, class_names=names, labels=labels, instance_labels=numbers)
     dataset = with_negative(dataset, learned.negative)
-    columns = columns_of_classes(dataset.class_names, fitted.classes_)
+    columns = match_classes(dataset.class_names, fitted.classes_)
     scores = bag_scores(fitted, dataset.bags)
     predicted = np.asarray(fitted.predict_bags(dataset.bags))
-    sets = with_columns_of(predicted, columns) > 0 if predicted.ndim == 2 else None
+    sets = align_columns(predicted, columns) > 0 if predicted.ndim == 2 else None
     if sets is not None:  # figures of one answer are about the likeliest label
         predicted = fitted.classes_[scores.argmax(axis=1)]
-    answers = positions_of_labels(predicted, fitted.classes_, columns)
+    answers = class_positions(predicted, fitted.classes_, columns)
     if not hasattr(fitted, "bag_scores") and (dataset.labels.sum(axis=1) > 1).any():
         return _covered(answers, dataset.labels, dataset.bags.n_objects)
-    rates = {level: rates_of(each, dataset.class_names) for level, each in (shares or {}).items()}
-    claims = with_columns_of(bag_probabilities(fitted, dataset.bags), columns)
+    rates = {
+        level: frequency_array(each, dataset.class_names) for level, each in (shares or {}).items()
+    }
+    claims = align_columns(bag_probabilities(fitted, dataset.bags), columns)
     of_bags = rates.get("bag")
     honesty = calibration_metrics(dataset.labels, claims, None if of_bags is None else of_bags[:-1])
-    aligned = with_columns_of(scores, columns)
+    aligned = align_columns(scores, columns)
     levels = [_Level("bag", dataset.labels, aligned, answers, None, honesty, of_bags)]
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
     notes = [*about_labels, *([] if sets is None else [OF_SETS])]
@@ -131,8 +133,8 @@ def _level_of_instances(
     labels, is_rated = _instance_truth(dataset, truth)
     probability, background = object_probabilities(fitted, dataset.bags)
     predicted = fitted.classes_[answered_columns(fitted, probability)]
-    answers = positions_of_labels(predicted, fitted.classes_, columns)
-    aligned = with_columns_of(probability, columns)
+    answers = class_positions(predicted, fitted.classes_, columns)
+    aligned = align_columns(probability, columns)
     told, of_truth = bool(background.any()), rates.get("instance")
     honesty = _instance_calibration(
         labels, aligned, background, told and bool(is_rated.all()), of_truth
@@ -172,7 +174,7 @@ def _add_level(
     result.metrics.update({f"{name} {each}": value for each, value in figures.items()})
     result.majority.update({f"{name} {each}": value for each, value in constant.items()})
     result.curves[f"{name}s"] = curve.points()
-    add_class_figures(result.per_class, class_names, labels, by_class, f"{name}s", f"{name} ")
+    add_class_metrics(result.per_class, class_names, labels, by_class, f"{name}s", f"{name} ")
 
 
 def _covered(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:

@@ -135,7 +135,7 @@ class BagLoop(BagAnswers):
             return
         n_kept = min(weighting.n_negatives, instances.n_objects)
         if isinstance(instances, StreamedGroups):
-            rows = instances.some_rows(n_kept)
+            rows = instances.sample_rows(n_kept)
         else:
             positions = np.linspace(0, instances.n_objects - 1, n_kept).astype(np.int64)
             rows = instances.objects[positions]

@@ -14,7 +14,7 @@ from torch import nn
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
 from groupnoise.bags.pair_answers import PairAnswers
 from groupnoise.bags.reading.forms import as_bags, check_labelled, read_bag_labels
-from groupnoise.core.arrays import below
+from groupnoise.core.arrays import strip_prefix
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
@@ -25,9 +25,9 @@ from groupnoise.core.prior_weights import group_weights
 from groupnoise.core.scaling import (
     Scaler,
     column_state,
+    feature_tables,
     remember_columns,
     restore_columns,
-    tables_of_bags,
 )
 from groupnoise.core.weighting import Similarity
 from groupnoise.core.words import inherit_docstring
@@ -162,7 +162,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         instances = as_bags(bags, groups)
         candidates, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         check_labelled(candidates)
-        remember_columns(self, tables_of_bags(bags, instances.objects))
+        remember_columns(self, feature_tables(bags, instances.objects))
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         self.resolved_ = None
         self._train_members(
@@ -235,4 +235,4 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         self._rebuild_members(self._build_model, arrays)
         if "resolved" in fitted:
             self.resolved_ = MaxMatchingMILClassifier(negative_label=None)
-            self.resolved_._rebuild(fitted["resolved"], below(OF_RESOLVED, arrays))
+            self.resolved_._rebuild(fitted["resolved"], strip_prefix(OF_RESOLVED, arrays))

@@ -15,7 +15,7 @@ from groupnoise.bags.reading.label_words import known_labels_of
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.groups import Groups
-from groupnoise.core.streamed_groups import answers_about
+from groupnoise.core.streamed_groups import apply_in_blocks
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset
@@ -118,7 +118,7 @@ def object_probabilities(fitted: Any, bags: Groups) -> tuple[FloatArray, FloatAr
     if hasattr(fitted, "background_proba"):
         found = np.asarray(fitted.predict_proba(bags, background=True), dtype=np.float64)
         return found[:, :-1], found[:, -1]
-    probability = np.asarray(answers_about(bags, fitted.predict_proba), dtype=np.float64)
+    probability = np.asarray(apply_in_blocks(bags, fitted.predict_proba), dtype=np.float64)
     return probability, np.zeros(len(probability))
 
 

@@ -17,10 +17,10 @@ from groupnoise.bags.reading.forms import as_bags, check_labelled, read_bag_labe
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import answered_right
-from groupnoise.core.objective import mean_probability
+from groupnoise.core.label_sets import correct_predictions
+from groupnoise.core.objective import average_log_probabilities
 from groupnoise.core.pair_matching import match_pairs
-from groupnoise.core.scaling import Scaler, check_same_columns, tables_of_bags
+from groupnoise.core.scaling import Scaler, check_same_columns, feature_tables
 from groupnoise.core.words import inherit_docstring
 from groupnoise.training.estimator import MatchingEstimator
 from groupnoise.training.parameters import FeatureParameters
@@ -67,7 +67,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             matching = match_pairs(model, batch, candidates, self.pooling)
             scores = objective(matching).scores.masked_fill(~matching.mask, -torch.inf)
             members.append(scores.log_softmax(-1))
-        pairs = mean_probability(members).view(*batch.mask.shape, len(self.classes_))
+        pairs = average_log_probabilities(members).view(*batch.mask.shape, len(self.classes_))
         if of_bags is None:
             return pairs
         own = pairs.logsumexp(1).clamp(min=MIN_LOG)  # labels that are no candidates have none
@@ -80,7 +80,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         """Yield bags, and what the fit on resolved labels says of them, if there is one."""
         check_is_fitted(self, "model_")
         instances = as_bags(bags, groups)
-        check_same_columns(self, tables_of_bags(bags, instances.objects))
+        check_same_columns(self, feature_tables(bags, instances.objects))
         of_bags = self._log_resolved(instances)
         scaled = self._scaled(instances)
         for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
@@ -207,7 +207,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         """
         best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
         if groups is None:
-            return float(answered_right(self.classes_[best], y, self.classes_).mean())
+            return float(correct_predictions(self.classes_[best], y, self.classes_).mean())
         indicator = self._read_candidates(y, len(best), groups)
         return float(indicator[np.arange(len(best)), best].mean())
 

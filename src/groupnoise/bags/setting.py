@@ -25,9 +25,9 @@ from groupnoise.bags.reading.label_words import (
 from groupnoise.bags.search.copies import kept_together
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.class_metrics import (
-    labels_as_names,
-    labels_where_known,
-    shares_of,
+    class_frequencies,
+    indicator_to_labels,
+    known_label_names,
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -94,11 +94,11 @@ class BagSetting(Setting[BagDataset]):
     def arguments(self, dataset: BagDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the bags and the names of their labels, and whom bags come from."""
         named = {} if dataset.patients is None else {"patients": dataset.patients}
-        return (dataset.bags, labels_as_names(dataset.labels, dataset.class_names)), named
+        return (dataset.bags, indicator_to_labels(dataset.labels, dataset.class_names)), named
 
     def known_labels(self, dataset: BagDataset) -> list[str | None] | None:
         """Return the true labels that are known."""
-        return labels_where_known(dataset.instance_labels, dataset.class_names)
+        return known_label_names(dataset.instance_labels, dataset.class_names)
 
     def evaluate(
         self,
@@ -116,10 +116,10 @@ class BagSetting(Setting[BagDataset]):
     def shares(self, dataset: BagDataset, held_out: IntArray) -> dict[str, Any]:
         """Return how frequent labels of bags are, and of instances where their truth is known."""
         names, truth = dataset.class_names, dataset.instance_labels
-        found = {"bag": shares_of(np.delete(dataset.labels, held_out, axis=0), names)}
+        found = {"bag": class_frequencies(np.delete(dataset.labels, held_out, axis=0), names)}
         if truth is not None and (truth >= 0).any():
             truth = truth[~np.isin(dataset.bags.group_of_object, held_out)]
-            found["instance"] = shares_of(truth[:, None] == np.arange(len(names)), names)
+            found["instance"] = class_frequencies(truth[:, None] == np.arange(len(names)), names)
         return found
 
     def answer(

@@ -18,7 +18,7 @@ from groupnoise.core.arrays import (
     IntArray,
     RandomState,
     generator_from,
-    offsets_of,
+    offsets_from_sizes,
 )
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
@@ -84,7 +84,7 @@ def make_sival_like(
     kept = _merge_one_segment_of_some(truth, generator)
     return BagDataset(
         name="SIVAL-like",
-        bags=Groups(features[kept].astype(np.float32), offsets_of(kept.sum(axis=1))),
+        bags=Groups(features[kept].astype(np.float32), offsets_from_sizes(kept.sum(axis=1))),
         labels=image_class[:, None] == np.arange(n_classes),
         class_names=[f"object {label + 1}" for label in range(n_classes)],
         instance_labels=truth[kept].astype(np.int64),
@@ -173,7 +173,7 @@ def load_amil(name: str, folder: str | Path) -> BagDataset:
     sizes = [len(bag.segments) for bag in labelled.values()]
     return BagDataset(
         name=name,
-        bags=Groups(np.stack(rows), offsets_of(sizes)),
+        bags=Groups(np.stack(rows), offsets_from_sizes(sizes)),
         labels=classes[:, None] == np.arange(len(tasks)),
         class_names=[path.stem for path in tasks],
         instance_labels=np.array(instance_labels, dtype=np.int64),

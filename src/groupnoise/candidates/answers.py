@@ -17,24 +17,29 @@ from torch import Tensor
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.label_sets import (
-    answered_right,
     check_equal_rows,
+    correct_predictions,
     read_candidate_sets,
     truth_columns,
 )
-from groupnoise.core.objective import ObjectScores, mean_output, mean_probability, object_scores
+from groupnoise.core.objective import (
+    ObjectScores,
+    average_log_probabilities,
+    average_outputs,
+    collect_object_scores,
+)
 from groupnoise.core.pair_matching import Matching
-from groupnoise.core.prior_weights import spread_over_neighbours
+from groupnoise.core.prior_weights import smooth_over_neighbours
 from groupnoise.core.selective import belief_in_candidates
 from groupnoise.core.words import inherit_docstring
 from groupnoise.training.calibration import (
     MIN_KNOWN,
     CalibratedSets,
     CandidateCalibration,
-    calibrated_by,
-    choose_questions,
-    columns_of,
-    why_not_to_trust_sets,
+    fit_set_calibration,
+    known_label_columns,
+    select_queries,
+    unreliable_sets_warning,
 )
 from groupnoise.training.estimator import MatchingEstimator
 from groupnoise.training.parameters import PAPER_TRAINING, FeatureParameters
@@ -132,10 +137,12 @@ class SelectiveAnswers(CalibratedSets):
             The estimator itself.
         """
         log_proba, indicator = self._answers_beside(X, candidates)
-        columns = None if truth is None else columns_of(truth, self.classes_, len(log_proba))
-        self.set_calibration_ = calibrated_by(np.exp(log_proba), indicator, columns)
+        columns = (
+            None if truth is None else known_label_columns(truth, self.classes_, len(log_proba))
+        )
+        self.set_calibration_ = fit_set_calibration(np.exp(log_proba), indicator, columns)
         if columns is None or (columns >= 0).sum() < MIN_KNOWN:
-            doubt = why_not_to_trust_sets(np.exp(log_proba), indicator)
+            doubt = unreliable_sets_warning(np.exp(log_proba), indicator)
             if doubt is not None:
                 warnings.warn(doubt, UserWarning, stacklevel=2)
         return self
@@ -176,7 +183,7 @@ class SelectiveAnswers(CalibratedSets):
         if truth is not None:
             columns = truth_columns(truth, self.classes_, len(log_proba), of="rows")
         belief = belief_in_candidates(np.exp(log_proba), indicator, columns)
-        return choose_questions(belief, check_features("X", X), n, strategy=strategy)
+        return select_queries(belief, check_features("X", X), n, strategy=strategy)
 
     def _answers_beside(self, X: ArrayLike, candidates: Any) -> tuple[FloatArray, BoolArray]:
         """Return log P(label | row) and where the candidates are, (n_rows, n_classes) each."""
@@ -211,8 +218,8 @@ class CandidateAnswers(
             In the order of `classes_`.
         """
         members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
-        mean = mean_probability(members)
-        return spread_over_neighbours(mean, self.ordinal_smoothing, self.classes_).numpy()
+        mean = average_log_probabilities(members)
+        return smooth_over_neighbours(mean, self.ordinal_smoothing, self.classes_).numpy()
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(label | row).
@@ -268,8 +275,8 @@ class CandidateAnswers(
                     )
                     for pair, table in zip(log_pairs, tables, strict=True)
                 ]
-                outputs.append((mean_output(members), mask[rows]))
-        return object_scores(outputs)
+                outputs.append((average_outputs(members), mask[rows]))
+        return collect_object_scores(outputs)
 
     def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy for true labels, the covering rate for candidate labels.
@@ -290,6 +297,6 @@ class CandidateAnswers(
         float
             Between 0 and 1.
         """
-        right = answered_right(self.predict(X), y, self.classes_)
+        right = correct_predictions(self.predict(X), y, self.classes_)
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights))

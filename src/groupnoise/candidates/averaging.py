@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from groupnoise.candidates.answers import DETAILS
 from groupnoise.candidates.held_out import at_temperature, information
 from groupnoise.candidates.model import CandidateModel
-from groupnoise.core.arrays import BoolArray, FloatArray, below
+from groupnoise.core.arrays import BoolArray, FloatArray, strip_prefix
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import GroupObjective, ObjectScores
 from groupnoise.core.scaling import rows_to_predict
 from groupnoise.core.words import inherit_docstring
-from groupnoise.decisions.halving import Search, is_level
+from groupnoise.decisions.halving import Search, is_tied
 from groupnoise.decisions.portfolio import Option, is_auto
 from groupnoise.training.parameters import (
     OWN_ENCODER,
@@ -124,7 +124,7 @@ class WeightedSettings(tuple[tuple[float, CandidateModel], ...]):
         """Return untrained settings as :meth:`state` described them; weights come later."""
         pairs = []
         for number, record in enumerate(records):
-            own = below(f"{SETTING}{number}.", arrays)
+            own = strip_prefix(f"{SETTING}{number}.", arrays)
             own |= {name: each for name, each in arrays.items() if name.startswith(WEIGHTS)}
             parameters = read_parameters(record["parameters"])
             if parameters["encoder"] == OWN_ENCODER:
@@ -165,7 +165,7 @@ def _near(ranking: list[Option], scores: Mapping[str, FloatArray]) -> list[Optio
     return [
         option
         for number, option in enumerate(left[:MAX_AVERAGED])
-        if is_level(
+        if is_tied(
             scores[left[0].name], scores[option.name], BEHIND if number < MIN_AVERAGED else 1.0
         )
     ]

@@ -26,9 +26,9 @@ from groupnoise.candidates.held_out import (
 from groupnoise.candidates.model import SOLVED
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
-from groupnoise.core.prior_weights import spread_over_neighbours
+from groupnoise.core.prior_weights import smooth_over_neighbours
 from groupnoise.core.words import counted
-from groupnoise.decisions.halving import SAVED_AS, successive_halving
+from groupnoise.decisions.halving import TRIALS_FILE, successive_halving
 from groupnoise.decisions.portfolio import Option, is_auto, is_plain, narrow, parse_budget
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError, TrainingStopped
@@ -258,7 +258,7 @@ def _smoothed(
     candidates = trials.candidates[trials.held]
     scores = {
         width: information(
-            spread_over_neighbours(log_proba, width, trials.classes).exp().numpy(), candidates
+            smooth_over_neighbours(log_proba, width, trials.classes).exp().numpy(), candidates
         )
         for width in (0.0, *SMOOTHINGS)
     }
@@ -360,7 +360,7 @@ def settings_to_train(
         why = "Explicit values left one setting of the portfolio."
         return without_search(options[0].name, options[0].parameters, why, facts)
     if checkpoint is not None and not checkpoint.resume:
-        (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
+        (checkpoint.folder / TRIALS_FILE).unlink(missing_ok=True)
     return choose_settings(
         trials,
         options,

@@ -28,12 +28,12 @@ from groupnoise.candidates.model import CandidateModel, read_rows
 from groupnoise.core.device import find_device
 from groupnoise.core.scaling import Scaler, remember_columns
 from groupnoise.core.words import inherit_docstring
-from groupnoise.decisions.halving import SAVED_AS
+from groupnoise.decisions.halving import TRIALS_FILE
 from groupnoise.decisions.portfolio import AUTO, is_auto
-from groupnoise.training.calibration import calibrated_by, why_not_to_trust_sets
+from groupnoise.training.calibration import fit_set_calibration, unreliable_sets_warning
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.saver import training_alone
+from groupnoise.training.saver import exclusive_training
 from groupnoise.training.workers import Workers
 
 if TYPE_CHECKING:
@@ -192,14 +192,14 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         find_device(self.device)  # also where no network is taken
         rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         seed = self._seed()
-        with training_alone(checkpoint, workers or Workers()):
+        with exclusive_training(checkpoint, workers or Workers()):
             trials = HeldOutTrials(
                 rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
             )
             decisions = settings_to_train(self, trials, workers, checkpoint)
             held = trials.average(decisions)
-            self.set_calibration_ = held and calibrated_by(*held)
-            doubt = held and why_not_to_trust_sets(*held)
+            self.set_calibration_ = held and fit_set_calibration(*held)
+            doubt = held and unreliable_sets_warning(*held)
             if doubt is not None:
                 decisions = replace(decisions, warnings=(*decisions.warnings, doubt))
             self.decisions_ = decisions
@@ -226,7 +226,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
                 )
                 scalers[model.scaling] = model.scaler_
             if checkpoint is not None:
-                (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
+                (checkpoint.folder / TRIALS_FILE).unlink(missing_ok=True)
         self.settings_ = WeightedSettings(fitted)
         self.members_, self.history_ = self.settings_.members(), self.settings_.history()
         self.model_ = self._models()[0]

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from groupnoise.candidates.model import CandidateModel
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, copies_of_rows
-from groupnoise.core.prior_weights import numbers_of, spread_over_neighbours
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, first_equal_rows
+from groupnoise.core.prior_weights import integer_labels, smooth_over_neighbours
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Decisions
@@ -243,7 +243,7 @@ class HeldOutTrials:
     def __post_init__(self) -> None:
         generator = np.random.default_rng([self.seed, 1])
         order = generator.permutation(len(self.rows))[:MAX_TRIAL_ROWS]
-        self.copies = copies_of_rows(self.rows)
+        self.copies = first_equal_rows(self.rows)
         if self.copies is not None:
             place = generator.permutation(len(self.rows))[self.copies]
             order = order[np.argsort(place[order], kind="stable")]
@@ -316,7 +316,7 @@ class HeldOutTrials:
             given = "ordinal_smoothing" in self.asked
             width = 0.0 if given else float(options[name].parameters["ordinal_smoothing"])
             log_proba = torch.from_numpy(np.log(predicted + 1e-12))
-            total += weight * spread_over_neighbours(log_proba, width, self.classes).exp().numpy()
+            total += weight * smooth_over_neighbours(log_proba, width, self.classes).exp().numpy()
         return total, self.candidates[self.held]
 
 
@@ -329,7 +329,7 @@ def facts_of_rows(
     the candidate labels.
     """
     sizes = candidates.sum(axis=1)
-    numbers = numbers_of(classes) if len(classes) >= MIN_ORDERED else None
+    numbers = integer_labels(classes) if len(classes) >= MIN_ORDERED else None
     return {
         "rows": len(rows),
         "features": rows.shape[1],

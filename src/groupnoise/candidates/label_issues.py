@@ -16,7 +16,7 @@ from groupnoise.core.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    copies_of_rows,
+    first_equal_rows,
     stratified_folds,
 )
 from groupnoise.core.checks import check_count, check_features
@@ -288,7 +288,7 @@ class PartialLabelSource:
         self.group_counts: IntArray = np.ones(len(dataset.features), dtype=np.int64)
         self.object_counts: IntArray = dataset.candidates.sum(axis=1, dtype=np.int64)
         self.strata: IntArray = self.object_counts
-        self.clusters = copies_of_rows(dataset.features)
+        self.clusters = first_equal_rows(dataset.features)
         self._decided: Any = None
 
     def __len__(self) -> int:

@@ -31,9 +31,9 @@ from groupnoise.core.encoders import EmbeddingEncoder, unit_vectors
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
     check_equal_rows,
-    known_candidates,
     read_candidate_sets,
     read_candidate_weights,
+    replace_by_truth,
     truth_columns,
 )
 from groupnoise.core.model import MatchingModel
@@ -167,7 +167,7 @@ class CandidateModel(CandidateAnswers):
         self._check_parameters()
         self.classes_, self.n_features_in_ = classes, rows.shape[1]
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
-        self._settle_trade_off(trials)
+        self._resolve_trade_off(trials)
         self.calibration_temperature_, self.set_calibration_ = 1.0, None
         self.calibration_groups_ = 0
         self.scaler_ = scaler or Scaler(self.scaling).fit(rows)
@@ -389,5 +389,5 @@ def read_rows(
     weights = candidate_weights if found is None else found
     if truth is not None:
         columns = truth_columns(truth, classes, len(rows), of="rows")
-        indicator, weights = known_candidates(indicator, weights, columns)
+        indicator, weights = replace_by_truth(indicator, weights, columns)
     return rows, indicator, classes, weights

@@ -188,7 +188,7 @@ class NoisyLabelClassifier(CandidateModel):
         settings.update(n_members=1, on_epoch=None, random_state=seed)
         return CandidateModel(**settings)
 
-    def _for_trials(self) -> CandidateModel:
+    def _trial_estimator(self) -> CandidateModel:
         # By then the candidates and their weights are known, and only the training is tried.
         return self._for_held_out(0)
 

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from groupnoise.candidates.files import read_candidates
 from groupnoise.candidates.label_issues import PartialLabelSource
-from groupnoise.core.arrays import FloatArray, IntArray, copies_of_rows
+from groupnoise.core.arrays import FloatArray, IntArray, first_equal_rows
 from groupnoise.core.checks import check_features
 from groupnoise.core.class_metrics import (
-    add_class_figures,
+    add_class_metrics,
+    align_columns,
     calibration_metrics,
+    class_frequencies,
     class_metrics,
-    columns_of_classes,
-    labels_as_names,
-    labels_where_known,
+    class_positions,
+    frequency_array,
+    indicator_to_labels,
+    known_label_names,
     majority_metrics,
-    positions_of_labels,
-    rates_of,
-    shares_of,
-    with_columns_of,
+    match_classes,
 )
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.selective import risk_coverage
@@ -73,7 +73,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
 
     def hold_out(self, dataset: PartialLabelDataset, share: float, seed: int) -> IntArray:
         """Return rows to keep out of training, copies together, never the last one of a class."""
-        clusters = copies_of_rows(dataset.features)
+        clusters = first_equal_rows(dataset.features)
         return draw_held_out(dataset.candidates, share, seed, clusters=clusters)
 
     def check_labels(self, dataset: PartialLabelDataset) -> None:
@@ -83,13 +83,13 @@ class CandidateSetting(Setting[PartialLabelDataset]):
 
     def arguments(self, dataset: PartialLabelDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the rows, the names of their candidates, and their weights if they have some."""
-        names = labels_as_names(dataset.candidates, dataset.class_names)
+        names = indicator_to_labels(dataset.candidates, dataset.class_names)
         weights = {} if dataset.weights is None else {"candidate_weights": dataset.weights}
         return (dataset.features, names), weights
 
     def known_labels(self, dataset: PartialLabelDataset) -> list[str | None] | None:
         """Return the true labels that are known."""
-        return labels_where_known(dataset.truth, dataset.class_names)
+        return known_label_names(dataset.truth, dataset.class_names)
 
     def evaluate(
         self,
@@ -107,11 +107,13 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     def shares(self, dataset: PartialLabelDataset, held_out: IntArray) -> dict[str, Any]:
         """Return how frequent candidates are, and true labels where they are known."""
         names, truth = dataset.class_names, dataset.truth
-        found = {"candidates": shares_of(np.delete(dataset.candidates, held_out, axis=0), names)}
+        found = {
+            "candidates": class_frequencies(np.delete(dataset.candidates, held_out, axis=0), names)
+        }
         if truth is not None and (truth >= 0).any():
             truth = np.delete(truth, held_out)
             labels = truth[truth >= 0][:, None] == np.arange(len(names))
-            found["truth"] = shares_of(labels, names)
+            found["truth"] = class_frequencies(labels, names)
         return found
 
     def answer(
@@ -183,7 +185,7 @@ def among_candidates(
 ) -> FloatArray:
     """Return the probabilities of a model's classes, -1 at those that are no candidates."""
     inside = np.full(probabilities.shape, -1.0)
-    columns = columns_of_classes(dataset.class_names, classes)
+    columns = match_classes(dataset.class_names, classes)
     for column, is_candidate in zip(columns, dataset.candidates.T, strict=True):
         if column >= 0:
             inside[is_candidate, column] = probabilities[is_candidate, column]
@@ -262,15 +264,15 @@ def evaluate_candidates(
     `CandidateSetting.shares` says it; where that is not known, labels of these rows are counted.
     """
     dataset, notes = _as_spelt(fitted, dataset)
-    columns = columns_of_classes(dataset.class_names, fitted.classes_)
+    columns = match_classes(dataset.class_names, fitted.classes_)
     probabilities = np.asarray(fitted.predict_proba(dataset.features), dtype=np.float64)
-    aligned = with_columns_of(probabilities, columns)
+    aligned = align_columns(probabilities, columns)
     n_classes = len(dataset.class_names)
-    predicted = positions_of_labels(fitted.predict(dataset.features), fitted.classes_, columns)
+    predicted = class_positions(fitted.predict(dataset.features), fitted.classes_, columns)
     rows = np.arange(len(predicted))
     covered = dataset.candidates[rows, np.maximum(predicted, 0)] & (predicted >= 0)
     known_rates = {
-        name: rates_of(each, dataset.class_names) for name, each in (shares or {}).items()
+        name: frequency_array(each, dataset.class_names) for name, each in (shares or {}).items()
     }
     of_candidates = known_rates.get("candidates")
     if of_candidates is None:
@@ -313,5 +315,5 @@ def evaluate_candidates(
         metrics["risk-coverage area"] = curve.area
         majority["risk-coverage area"] = 1.0 - majority["accuracy"]
         curves["rows"] = curve.points()
-        add_class_figures(per_class, dataset.class_names, labels, by_class, "rows")
+        add_class_metrics(per_class, dataset.class_names, labels, by_class, "rows")
     return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from groupnoise.candidates.baselines.kernels import sharpened
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.threads import threads_to_solve
-from groupnoise.core.trees import FLOOR, MAX_DRAWN, TreesEncoder, grown_tree, joined_trees
+from groupnoise.core.trees import FLOOR, MAX_DRAWN, TreesEncoder, grow_tree, join_trees
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
@@ -228,7 +228,7 @@ def grow_trees(
             shares = trust * (unseen + FLOOR / trust.shape[1])
             shares /= shares.sum(axis=1, keepdims=True)
         trees = [growing.tree(shares, growing.draw()) for _ in range(N_TREES)]
-    return joined_trees(trees, rows.shape[1]), errors
+    return join_trees(trees, rows.shape[1]), errors
 
 
 @dataclass
@@ -268,7 +268,7 @@ class Growing:
         """Return one tree on the rows that were drawn, each split on some of the features."""
         used = np.flatnonzero(drawn)
         self._state.seed(int(self.generator.integers(2**31)))
-        return grown_tree(
+        return grow_tree(
             self.rows[used],
             shares[used],
             drawn[used],

@@ -265,12 +265,12 @@ def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> Traini
         training_entry,
         write_training_record,
     )
-    from groupnoise.training.saver import training_alone  # loads torch
+    from groupnoise.training.saver import exclusive_training  # loads torch
 
     asked, estimator, found = task.asked, task.estimator, task.found
     setting = found.setting
     # Held until the checkpoints are gone, or another training would find them finished.
-    with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
+    with stopping(checkpoints), join_workers() as team, exclusive_training(checkpoints, team):
         sentence = settle_batch(estimator, team.count, found.dataset)
         if sentence is not None and team.rank == 0:
             say_aside(sentence)

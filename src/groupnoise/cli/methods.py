@@ -148,7 +148,7 @@ def read_parameters(
     labels: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Turn `name=value` words into parameters, refusing names the method does not have."""
-    from groupnoise.core.checks import near_name
+    from groupnoise.core.checks import closest_name
 
     settings = {}
     for pair in pairs:
@@ -163,7 +163,7 @@ def read_parameters(
                 "--method max-matching."
             )
         if name not in known:
-            near = near_name(name, known)
+            near = closest_name(name, known)
             there = f"known: {', '.join(known)}" if known else "it has none"
             hint = f"did you mean {near!r}?" if near else f"{there}."
             raise ParameterError(f"--param {name!r} is no parameter of {method}; {hint}")

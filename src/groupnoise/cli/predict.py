@@ -205,7 +205,7 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
     fitted.calibrate(*positional, truth=truth)
     # Loaded anew, for the model that was asked has forgotten the names of its columns.
     calibrated = load_model(model)
-    calibrated._take_calibration(fitted)
+    calibrated._copy_calibration(fitted)
     is_taken = any(trial.is_taken for trial in fitted.calibration_trials_)
     calibrated_by = read_calibration_record(model)
     if is_taken:

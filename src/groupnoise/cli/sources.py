@@ -256,7 +256,7 @@ def read_file(
 ) -> Found:
     """Read a user's own file and say in one line what was guessed, on the error stream."""
     from groupnoise.clicks.reading.oddities import ABOUT_CLICKS
-    from groupnoise.core.misspelt_labels import TYPING_ERROR
+    from groupnoise.core.label_typos import TYPING_ERROR
     from groupnoise.io.columns.roles import read_as_remembered
     from groupnoise.io.tables.missing_numbers import OTHER_UNITS
 

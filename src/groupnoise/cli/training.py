@@ -62,7 +62,7 @@ def read_checkpoints(
         resume=resume or n_restarts() > 0,
         report=say_aside,
     )
-    checkpoints.tells_resumed = not quiet
+    checkpoints.announces_resume = not quiet
     return checkpoints
 
 

@@ -28,7 +28,7 @@ from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import History
-from groupnoise.training.saver import FitSaves, training_alone
+from groupnoise.training.saver import FitSaves, exclusive_training
 from groupnoise.training.state import Moments
 from groupnoise.training.workers import Workers
 
@@ -257,7 +257,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         apart = training.targets is not None or workers is not None
         decided = None
         if self._normalization(apart) == "history":
-            with training_on(self.device), training_alone(checkpoint, Workers()):
+            with training_on(self.device), exclusive_training(checkpoint, Workers()):
                 decided = self._fit_histories(training, validate, checkpoint)
         else:
             if self.keep_optimizer and (workers is not None or self._in_use("n_members") > 1):

@@ -24,7 +24,7 @@ from groupnoise.clicks.mixture import (
     recent_clicks,
 )
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
@@ -225,7 +225,7 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
     least one in each history. `sizes`: how many clicks each history has, known or not.
     """
     position = np.flatnonzero(is_known)
-    offsets = offsets_of(sizes)
+    offsets = offsets_from_sizes(sizes)
 
     def spread(values: FloatArray, fill: float) -> FloatArray:
         full = np.full(len(is_known), fill, dtype=values.dtype)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import FloatArray, IntArray, offsets_of, ragged_rows
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes, ragged_rows
 
 Float32Array = NDArray[np.float32]
 MAX_REPEATED = 16
@@ -55,7 +55,7 @@ class Mixture(NamedTuple):
     def take(self, rows: IntArray) -> Mixture:
         """Return some of the histories, with the queries that these need."""
         sizes = np.diff(self.offsets)[rows]
-        terms, offsets = ragged_rows(self.offsets[rows], sizes), offsets_of(sizes)
+        terms, offsets = ragged_rows(self.offsets[rows], sizes), offsets_from_sizes(sizes)
         distinct, query_of = distinct_of(self.query_of[terms], len(self.queries))
         items = None if self.items is None else self.items[distinct]
         return Mixture(self.queries[distinct], items, query_of, self.log_weight[terms], offsets)
@@ -76,7 +76,7 @@ def recent_clicks(
     if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
         return items[offsets[0] : offsets[-1]], offsets - offsets[0]
     taken = np.minimum(sizes, n_clicks)
-    return items[ragged_rows(offsets[1:] - taken, taken)], offsets_of(taken)
+    return items[ragged_rows(offsets[1:] - taken, taken)], offsets_from_sizes(taken)
 
 
 def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:

@@ -19,7 +19,7 @@ from groupnoise.clicks.items.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.reading.filters import keep_clicks
 from groupnoise.clicks.reading.log import read_clicks
 from groupnoise.clicks.reading.oddities import about_foreign_items, about_lost_zeros, oddities_of
-from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_from_sizes, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -261,7 +261,7 @@ class ClickSetting(Setting[ClickDataset]):
         objects = np.asarray(dataset.histories.objects)[clicks]
         return replace(
             dataset,
-            histories=Groups(objects, offsets_of(sizes)),
+            histories=Groups(objects, offsets_from_sizes(sizes)),
             user_ids=users,
             is_stray=None,
             source_rows=None,

@@ -12,7 +12,7 @@ from groupnoise.core.arrays import (
     IntArray,
     RandomState,
     generator_from,
-    offsets_of,
+    offsets_from_sizes,
 )
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.core.groups import Groups
@@ -187,7 +187,7 @@ def make_shop(
     titles = name_items(shop.shelf_of_item, generator)
     return ClickDataset(
         name="simulated shop",
-        histories=Groups(clicks[kept], offsets_of(lengths)),
+        histories=Groups(clicks[kept], offsets_from_sizes(lengths)),
         item_ids=np.arange(n_items, dtype=np.int64),
         user_ids=np.arange(n_users, dtype=np.int64),
         titles=titles,

@@ -41,11 +41,11 @@ from groupnoise.core.batching import batch_rows, collate
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel, item_model
-from groupnoise.core.objective import ObjectScores, object_scores
+from groupnoise.core.objective import ObjectScores, collect_object_scores
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import MatchingEstimator
-from groupnoise.training.state import Moments, checked_moments
+from groupnoise.training.state import Moments, check_moments
 from groupnoise.training.workers import Workers
 
 EVALUATION_BATCH = 512
@@ -229,7 +229,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
                 batch = collate(groups, rows)
                 matching = pair(self.model_, batch, torch.Generator())
                 outputs.append((objective(matching), batch.mask))
-        return self._at_all_clicks(object_scores(outputs), asked, indexed)
+        return self._at_all_clicks(collect_object_scores(outputs), asked, indexed)
 
     def _at_all_clicks(
         self, found: ObjectScores, asked: Sequence[Any] | Groups, indexed: IndexedHistories
@@ -313,4 +313,4 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
                 member, _, own = name.removeprefix(OPTIMIZER).partition(".")
                 by_member.setdefault(member, {})[own] = arrays[name]
         if by_member:
-            self.optimizer_state_ = [checked_moments(by_member[each]) for each in sorted(by_member)]
+            self.optimizer_state_ = [check_moments(by_member[each]) for each in sorted(by_member)]

@@ -35,7 +35,7 @@ from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.parameters import History, TrainingPlan
-from groupnoise.training.state import without_rows
+from groupnoise.training.state import keep_rows
 
 WHOLE_SHARE = 0.9
 """Of the clicks that were learned before: histories that hold so many of them are the whole log."""
@@ -199,7 +199,7 @@ class UpdatableRecommender(WindowTraining):
         self.catalogue_ = Catalogue(self.items_[kept])
         self.popularity_ = self.popularity_[kept]
         if hasattr(self, "optimizer_state_"):
-            self.optimizer_state_ = [without_rows(each, kept) for each in self.optimizer_state_]
+            self.optimizer_state_ = [keep_rows(each, kept) for each in self.optimizer_state_]
         self._hold_vectors(vectors)
 
     def _read_features(self, item_features: Any) -> ItemRows | None:

@@ -87,19 +87,19 @@ def torch_generator(generator: np.random.Generator) -> torch.Generator:
     return torch.Generator().manual_seed(int(generator.integers(2**62)))
 
 
-def below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
+def strip_prefix(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
     """Return what has names that begin with a prefix, by the rest of the name.
 
-    >>> below("best.", {"best.bias": 1, "model.bias": 2})
+    >>> strip_prefix("best.", {"best.bias": 1, "model.bias": 2})
     {'bias': 1}
     """
     return {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
 
 
-def offsets_of(sizes: ArrayLike) -> IntArray:
+def offsets_from_sizes(sizes: ArrayLike) -> IntArray:
     """Return where each of some runs begins, and where the last one ends, from their sizes.
 
-    >>> offsets_of([2, 3]).tolist()
+    >>> offsets_from_sizes([2, 3]).tolist()
     [0, 2, 5]
     """
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
@@ -140,16 +140,16 @@ def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
     return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def copies_of_rows(rows: NDArray[Any]) -> IntArray | None:
+def first_equal_rows(rows: NDArray[Any]) -> IntArray | None:
     """Return the first row of the same features for each row, to be held out with it.
 
     None where no row repeats, and where rows of few values are alike by chance.
     """
-    _, first, code = np.unique(hashes_of_rows(rows), return_index=True, return_inverse=True)
+    _, first, code = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
     return first[code] if MIN_DISTINCT <= len(first) < len(rows) else None
 
 
-def hashes_of_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
+def row_hashes(rows: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a number per row that two different rows hardly ever share."""
     wide = rows.reshape(len(rows), -1)
     generator = np.random.default_rng(0)

@@ -19,9 +19,9 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.exceptions import DataError
 
 BATCHES_SORTED_TOGETHER = 16
-LARGEST_BLOCK = 256
+MAX_BLOCK_GROUPS = 256
 """Neighbouring groups read together: a page or more of a disk even if each is a few clicks."""
-BLOCKS_IN_A_POOL = 64
+MIN_POOL_BLOCKS = 64
 """The fewest blocks that are mixed, so that a small pool is a mixture too."""
 PRODUCT_ELEMENTS = 1 << 22
 """Products held at a time; groups that have more are worked on block by block."""
@@ -136,16 +136,16 @@ def batch_rows(
             yield np.arange(start, min(start + batch_size, n_groups))
         return
     order = generator.permutation(n_groups)
-    yield from _cut(order, sizes[order], batch_size, generator)
+    yield from _batches_of_similar_sizes(order, sizes[order], batch_size, generator)
 
 
-def parts_of_batch(rows: IntArray, sizes: IntArray, max_objects: int) -> Iterator[IntArray]:
+def split_batch(rows: IntArray, sizes: IntArray, max_objects: int) -> Iterator[IntArray]:
     """Cut a batch into parts that hold no more than so many objects, padding included.
 
     Result: rows of one part, in their order. `max_objects`: groups of a part times the size of its
     largest; a larger group is a part of its own.
 
-    >>> parts = parts_of_batch(np.arange(4), np.array([3, 3, 3, 50]), max_objects=9)
+    >>> parts = split_batch(np.arange(4), np.array([3, 3, 3, 50]), max_objects=9)
     >>> [part.tolist() for part in parts]
     [[0, 1, 2], [3]]
     """
@@ -168,7 +168,7 @@ def pooled_batch_rows(
     of its groups, and a disk reads blocks instead of single groups. `offsets` may be mapped.
     """
     n_groups = len(offsets) - 1
-    block_size = max(1, min(LARGEST_BLOCK, pool_size // BLOCKS_IN_A_POOL))
+    block_size = max(1, min(MAX_BLOCK_GROUPS, pool_size // MIN_POOL_BLOCKS))
     n_mixed = max(1, pool_size // block_size)
     starts = generator.permutation(np.arange(0, n_groups, block_size))
     left = np.zeros(0, dtype=np.int64)
@@ -178,10 +178,12 @@ def pooled_batch_rows(
         is_last = first + n_mixed >= len(starts)
         n_whole = len(rows) if is_last else len(rows) // batch_size * batch_size
         rows, left = rows[:n_whole], rows[n_whole:]
-        yield from _cut(rows, offsets[rows + 1] - offsets[rows], batch_size, generator)
+        yield from _batches_of_similar_sizes(
+            rows, offsets[rows + 1] - offsets[rows], batch_size, generator
+        )
 
 
-def _cut(
+def _batches_of_similar_sizes(
     order: IntArray, sizes: IntArray, batch_size: int, generator: np.random.Generator
 ) -> Iterator[IntArray]:
     """Yield batches of shuffled rows, of sizes `sizes`, in random order."""
@@ -210,7 +212,7 @@ def inner_products(members: Tensor) -> Tensor:
     return _InnerProducts.apply(members)  # type: ignore[no-untyped-call]
 
 
-def products_of_members(members: Tensor) -> tuple[Tensor, Tensor | None]:
+def member_products(members: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the products of objects with their group's target, and with each other.
 
     Returns `with_target` of shape (groups, size) and `among_objects` of shape (groups, size, size).

@@ -65,10 +65,10 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
         raise ParameterError(f"{name} must be one of {listing}; got {value!r}{meant}.")
 
 
-def near_name(name: str, known: Iterable[str]) -> str | None:
+def closest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that somebody who misspelt one probably meant.
 
-    >>> near_name("User_ID", ["item_id", "user_id"])
+    >>> closest_name("User_ID", ["item_id", "user_id"])
     'user_id'
     """
     by_lower_name = {each.lower(): each for each in known}
@@ -80,7 +80,7 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return what to add to an error about a misspelt name; empty where none is near."""
-    near = near_name(name, known)
+    near = closest_name(name, known)
     return "" if near is None else f" (did you mean {near!r}?)"
 
 
@@ -101,7 +101,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
         )
 
 
-def _no_numbers(values: Any) -> str:
+def _hint_for_non_numeric(values: Any) -> str:
     """Say what holds no numbers, such as columns of a pandas frame, and what to do about it."""
     kind = type(values).__name__
     if isinstance(values, Mapping):
@@ -159,7 +159,7 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(
             f"{name} must be numeric with rows of one width, one row per object; "
-            f"{_no_numbers(values) or error}."
+            f"{_hint_for_non_numeric(values) or error}."
         ) from None
     if matrix.dtype.kind == "c":
         raise DataError(f"Complex data not supported; {name} must hold real numbers.")

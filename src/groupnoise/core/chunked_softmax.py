@@ -65,7 +65,7 @@ def log_normalizer(
         if len(part) < len(queries):
             active = torch.arange(start, start + len(part), device=queries.device)
             own = _excluded_among(active, len(queries), *excluded)
-        found.append(_LogNormaliser.apply(part, candidates, offset, *own, keeps))  # type: ignore[no-untyped-call]
+        found.append(_LogNormalizer.apply(part, candidates, offset, *own, keeps))  # type: ignore[no-untyped-call]
     return found[0] if len(found) == 1 else torch.cat(found)
 
 
@@ -79,8 +79,8 @@ def cross_entropy(
     """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
 
     Differentiable once in queries, candidates and offset. `positive`: which candidate is right for
-    each query. `loop`: what :func:`groupnoise.core.compiled.slope_loop` returned; None leaves
-    everything to torch.
+    each query. `loop`: the compiled :func:`~groupnoise.core.compiled.cross_entropy_kernel`; None
+    leaves everything to torch.
     """
     if loop is not None:
         return _BlockedCrossEntropy.apply(queries, candidates, offset, positive, loop)  # type: ignore[no-untyped-call]
@@ -162,7 +162,7 @@ class _BlockedCrossEntropy(torch.autograd.Function):
         return (*(upstream * each for each in ctx.saved_tensors), None, None)
 
 
-class _LogNormaliser(torch.autograd.Function):
+class _LogNormalizer(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,

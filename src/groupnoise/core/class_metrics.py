@@ -48,7 +48,7 @@ def class_metrics(
                 by_class["F1"][column] = 2 * n_right / (2 * n_right + n_missed + n_false)
         here = rated[:, column]
         if own[here].any() and not own[here].all():
-            area, precision = ranking_figures(own[here], scores[here, column])
+            area, precision = auroc_and_average_precision(own[here], scores[here, column])
             by_class["AUROC"][column], by_class["average precision"][column] = area, precision
     means = {name: float(np.mean([*found.values()])) for name, found in by_class.items() if found}
     if "recall" in means:
@@ -58,14 +58,14 @@ def class_metrics(
     return means, by_class
 
 
-def ranking_figures(truth: BoolArray, scores: FloatArray) -> tuple[float, float]:
+def auroc_and_average_precision(truth: BoolArray, scores: FloatArray) -> tuple[float, float]:
     """Return AUROC and average precision of rows that are ranked by their scores.
 
     Of equal scores half are ahead in the area, and all count as found in the precision. `truth`:
     whether each row belongs to the class; some must, and some must not. A score that is no number
     leaves no figure.
 
-    >>> ranking_figures(np.array([True, False, True]), np.array([0.9, 0.5, 0.5]))
+    >>> auroc_and_average_precision(np.array([True, False, True]), np.array([0.9, 0.5, 0.5]))
     (0.75, 0.8333333333333333)
     """
     if np.isnan(scores).any():
@@ -166,7 +166,7 @@ def calibration_metrics(
     return figures, {"calibration error": error_of_rates, "log loss": of_rates}
 
 
-def add_class_figures(
+def add_class_metrics(
     per_class: dict[str, dict[str, float]],
     class_names: Sequence[str],
     labels: BoolArray,
@@ -183,15 +183,17 @@ def add_class_figures(
         }
 
 
-def shares_of(labels: BoolArray, class_names: Sequence[str]) -> dict[str, Any]:
+def class_frequencies(labels: BoolArray, class_names: Sequence[str]) -> dict[str, Any]:
     """Return how frequent each class is ("classes", by name) and no class at all ("none")."""
     found = labels.mean(axis=0).round(6).tolist()
     none = round(float((~labels.any(axis=1)).mean()), 6)
     return {"classes": dict(zip(class_names, found, strict=True)), "none": none}
 
 
-def rates_of(shares: Mapping[str, Any] | None, class_names: Sequence[str]) -> FloatArray | None:
-    """Return what :func:`shares_of` told as an array, no class last; unknown classes have none."""
+def frequency_array(
+    shares: Mapping[str, Any] | None, class_names: Sequence[str]
+) -> FloatArray | None:
+    """Return :func:`class_frequencies` as an array, "no class" last; unknown classes get zero."""
     if shares is None:
         return None
     known = [shares["classes"].get(name, 0.0) for name in class_names]
@@ -215,20 +217,20 @@ def _presence_error(present: BoolArray, claims: FloatArray) -> float:
     return float(np.abs(gap).sum() / len(claims))
 
 
-def labels_where_known(truth: IntArray | None, class_names: list[str]) -> list[str | None] | None:
+def known_label_names(truth: IntArray | None, class_names: list[str]) -> list[str | None] | None:
     """Return the names of true labels, None where one is -1."""
     if truth is None:
         return None
     return [class_names[label] if label >= 0 else None for label in truth.tolist()]
 
 
-def labels_as_names(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:
+def indicator_to_labels(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:
     """Return the names of the classes set in each row, so that a model speaks of names."""
     names = np.asarray(class_names)
     return [names[row].tolist() for row in indicator]
 
 
-def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray:
+def match_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray:
     """Return the column of a model that stands for each class of the data, -1 where none does.
 
     Classes are matched by name, for their order may differ and either may lack some. A model
@@ -243,7 +245,7 @@ def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> Int
     return np.array([columns.get(name, -1) for name in class_names], dtype=np.int64)
 
 
-def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
+def class_positions(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
     """Return which class of the data each predicted label is, -1 for one it does not know."""
     own = {label: number for number, label in enumerate(classes.tolist())}
     position = {int(column): number for number, column in enumerate(columns) if column >= 0}
@@ -251,7 +253,7 @@ def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray
     return np.array([position.get(own[label], -1) for label in labels], dtype=np.int64)
 
 
-def with_columns_of(values: NDArray[Any], columns: IntArray) -> NDArray[Any]:
+def align_columns(values: NDArray[Any], columns: IntArray) -> NDArray[Any]:
     """Return the scores of the data's classes from those of a model's, 0 where it knows none."""
     aligned = values[:, np.maximum(columns, 0)].astype(np.float64)
     aligned[:, columns < 0] = 0.0

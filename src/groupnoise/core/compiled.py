@@ -41,7 +41,7 @@ class Kernels(NamedTuple):
     move_rows: Kernel
 
 
-def kernels_for(n_steps: int) -> Kernels | None:
+def training_kernels(n_steps: int) -> Kernels | None:
     """Return the compiled loops for a training of so many steps, None where torch is to do it.
 
     Nothing is loaded for a short training; without numba (`pip install groupnoise[fast]`) nothing
@@ -52,11 +52,11 @@ def kernels_for(n_steps: int) -> Kernels | None:
 
 @cache
 def _compiled() -> Kernels | None:
-    found = compiled_loops((products, add_products, move_rows))
+    found = compile_kernels((products, add_products, move_rows))
     return None if found is None else Kernels(*found)
 
 
-def compiled_loops(
+def compile_kernels(
     loops: Sequence[Kernel], helpers: Sequence[Callable[..., Any]] = ()
 ) -> list[Kernel] | None:
     """Return loops as numba compiles them when they are first called, None without it."""
@@ -67,7 +67,7 @@ def compiled_loops(
     except ImportError:  # it is there for another version of numpy
         return None
     for helper in helpers:
-        _let_call(helper)
+        _register_helper(helper)
 
     def compiled(function: Kernel) -> Kernel:
         try:
@@ -80,7 +80,7 @@ def compiled_loops(
 
 
 @cache
-def _let_call(helper: Callable[..., Any]) -> None:
+def _register_helper(helper: Callable[..., Any]) -> None:
     """Let compiled loops call a function, which is compiled into them."""
     importlib.import_module("numba.extending").register_jitable(**OPTIONS)(helper)
 
@@ -144,9 +144,9 @@ def move_rows(
 
 
 @cache
-def slope_loop() -> Kernel | None:
+def cross_entropy_kernel() -> Kernel | None:
     """Return :func:`slopes` compiled, None without numba (`pip install groupnoise[fast]`)."""
-    found = compiled_loops((slopes,), helpers=(power_of_two,))
+    found = compile_kernels((slopes,), helpers=(power_of_two,))
     return None if found is None else found[0]
 
 

@@ -84,7 +84,7 @@ def current_device() -> torch.device:
 
 
 @contextmanager
-def answering_on_cpu(network: nn.Module, device: torch.device) -> Iterator[None]:
+def evaluating_on_cpu(network: nn.Module, device: torch.device) -> Iterator[None]:
     """Let a network in training answer inside the block, which is done on the CPU."""
     network.to(CPU)
     try:

@@ -152,14 +152,14 @@ def random_bytes(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     return drawn.view(torch.uint8)[:n_entries].view(*shape)
 
 
-def kept_bytes(dropout: float) -> int:
+def n_kept_values(dropout: float) -> int:
     """Return how many of the 256 values of a byte keep an entry."""
     return max(1, round(BYTE_VALUES * (1 - dropout)))
 
 
 def byte_factors(drawn: Tensor, dropout: float) -> Tensor:
     """Return what bytes of :func:`random_bytes` multiply their entries by."""
-    kept = kept_bytes(dropout)
+    kept = n_kept_values(dropout)
     factors = torch.ones(drawn.shape)
     if kept < BYTE_VALUES:
         # Written as numbers at once: truth values take ten times as long to compare and convert.

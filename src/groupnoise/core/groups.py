@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray, offsets_of, ragged_rows
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_from_sizes, ragged_rows
 from groupnoise.core.checks import (
     as_rows,
     check_finite,
@@ -99,7 +99,7 @@ class Groups:
                 f"objects must share one width: group {row} has shape {parts[row].shape}, "
                 f"group 0 has {parts[0].shape}."
             )
-        offsets = offsets_of([len(part) for part in parts])
+        offsets = offsets_from_sizes([len(part) for part in parts])
         return cls(np.concatenate(parts), offsets, _as_targets(targets))
 
     @classmethod
@@ -166,7 +166,7 @@ class Groups:
         group_of_row = rank[inverse]
         order = np.argsort(group_of_row, kind="stable")
         sizes = np.bincount(group_of_row, minlength=len(first))
-        offsets = offsets_of(sizes)
+        offsets = offsets_from_sizes(sizes)
         ids = keys[first[by_appearance]]
         per_group = _as_targets(targets)
         if per_group is not None and len(per_group) == len(rows) != len(ids):
@@ -332,7 +332,7 @@ class Groups:
         if (np.diff(picked) == 1).all():
             return self._between(picked[0], picked[-1] + 1)
         starts, sizes = self.offsets[picked], self.sizes[picked]
-        offsets = offsets_of(sizes)
+        offsets = offsets_from_sizes(sizes)
         targets = None if self.targets is None else self.targets[picked]
         return Groups(self.objects[ragged_rows(starts, sizes)], offsets, targets)
 
@@ -378,7 +378,7 @@ class Groups:
         sizes = np.concatenate([part.sizes for part in parts])
         return Groups(
             np.concatenate([part.objects for part in parts]),
-            offsets_of(sizes),
+            offsets_from_sizes(sizes),
             np.concatenate([part.targets for part in parts if part.targets is not None])
             if with_targets == {True}
             else None,
@@ -389,7 +389,7 @@ def only_objects(groups: Groups, kept: BoolArray) -> Groups:
     """Return groups with only the objects kept; a group left empty goes, and its target too."""
     sizes = np.add.reduceat(kept, groups.offsets[:-1], dtype=np.int64)
     targets = None if groups.targets is None else np.asarray(groups.targets)[sizes > 0]
-    return Groups(np.asarray(groups.objects)[kept], offsets_of(sizes[sizes > 0]), targets)
+    return Groups(np.asarray(groups.objects)[kept], offsets_from_sizes(sizes[sizes > 0]), targets)
 
 
 def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.misspelt_labels import warn_of_slips
+from groupnoise.core.label_typos import warn_about_typos
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 _COLLECTIONS = (set, frozenset, list, tuple, np.ndarray)
-JOINED_BY = (",", ";", "|", "/", " or ", " oder ", " ou ")
+LABEL_SEPARATORS = (",", ";", "|", "/", " or ", " oder ", " ou ")
 """What joins labels in one text, in files and by mistake in Python."""
 UNKNOWN = -1
 """The column of a label that nobody knows."""
@@ -45,7 +45,7 @@ def read_label_sets(
         if known is None:
             known = named
         else:
-            table = table[:, _places_of(known, named, name)]
+            table = table[:, _column_order(known, named, name)]
     if table is None:
         indicator, found = _from_rows(values, name, known)
     elif table.shape[1] == 1 and not sparse.issparse(table):
@@ -63,7 +63,7 @@ def read_label_sets(
         raise DataError(f"{name} has 0 rows; at least one is needed.")
     if classes is None:
         _check_two_classes(indicator, found, name)
-        warn_of_slips(indicator, found, name)
+        warn_about_typos(indicator, found, name)
     return indicator, found
 
 
@@ -92,7 +92,7 @@ def _distinct_classes(classes: Any) -> NDArray[Any]:
     return known
 
 
-def _places_of(classes: NDArray[Any], named: NDArray[Any], name: str) -> IntArray:
+def _column_order(classes: NDArray[Any], named: NDArray[Any], name: str) -> IntArray:
     """Return the column of a data frame that stands for each class."""
     columns, expected = named.tolist(), classes.tolist()
     position = {label: number for number, label in enumerate(columns)}
@@ -302,7 +302,7 @@ def _check_not_joined(values: Any) -> None:
     if not is_list or not holds_plain_labels(values):
         return
     texts = {label for label in values if isinstance(label, str)}
-    for separator in JOINED_BY:
+    for separator in LABEL_SEPARATORS:
         joined = min((text for text in texts if separator in text), default=None)
         parts = {part.strip() for text in texts for part in text.split(separator)}
         # Sets of candidates share their labels; names such as "Paris, France" hold new ones.
@@ -314,14 +314,15 @@ def _check_not_joined(values: Any) -> None:
             )
 
 
-def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:
+def correct_predictions(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:
     """Tell which rows were answered with their true label, or with one of their candidates.
 
     `predicted`: labels a model answered with. `y`: true labels, or candidates in any form that
     `read_candidate_sets` takes. A true label the model never saw is answered wrong: a part of a
     cross-validation may lack it. `classes`: the labels the model knows.
 
-    >>> answered_right(np.array(["ann", "bob"]), ["ann", "cleo"], np.array(["ann", "bob"])).tolist()
+    >>> classes = np.array(["ann", "bob"])
+    >>> correct_predictions(classes, ["ann", "cleo"], classes).tolist()
     [True, False]
     """
     if holds_plain_labels(y):
@@ -359,7 +360,7 @@ def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str)
     for number, label in enumerate(labels):
         if label in column:
             found[number] = column[label]
-        elif not _is_gap(label):
+        elif not _is_missing(label):
             known = ", ".join(map(repr, list(column)[:5])) + (", ..." if len(column) > 5 else "")
             raise DataError(
                 f"truth says {label!r} of number {number} of the {of}, which is none of the labels "
@@ -368,11 +369,11 @@ def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str)
     return found
 
 
-def _is_gap(label: Any) -> bool:
+def _is_missing(label: Any) -> bool:
     return label is None or str(label) in ("", "nan", "<NA>", "NaT")
 
 
-def known_candidates(
+def replace_by_truth(
     candidates: BoolArray, weights: ArrayLike | None, truth: IntArray
 ) -> tuple[BoolArray, ArrayLike | None]:
     """Return copies of candidates and their weights with the true label alone where it is known.

@@ -154,7 +154,7 @@ class GroupLoss(nn.Module):
         LossOutput
             `per_group`, `scores`, `log_weight`, `responsibility` and `chosen`.
         """
-        mask = _checked(logits, targets, mask)
+        mask = _check_inputs(logits, targets, mask)
         if allowed is not None:
             _check_allowed(allowed, targets, logits.shape[-1])
         elif self.objective.absent_strength:
@@ -209,7 +209,7 @@ class GroupLoss(nn.Module):
         return -log_label_likelihood(found, labels[:, named])
 
 
-def _checked(logits: Tensor, targets: Tensor, mask: Tensor | None) -> Tensor:
+def _check_inputs(logits: Tensor, targets: Tensor, mask: Tensor | None) -> Tensor:
     """Return the mask after making sure that the three arguments fit together."""
     if logits.dim() != 3:
         raise DataError(

@@ -116,7 +116,7 @@ def hit_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     >>> hit_at_k([0, 9, 30], [0, 1, 0], k=10)
     0.5
     """
-    return float(np.mean(hit_rows(n_better, n_tied, k)))
+    return float(np.mean(hit_per_row(n_better, n_tied, k)))
 
 
 def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
@@ -142,21 +142,21 @@ def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     >>> round(ndcg_at_k([0, 1], [0, 0]), 4), round(ndcg_at_k([0, 0], [1, 1]), 4)
     (0.8155, 0.8155)
     """
-    return float(np.mean(gain_rows(n_better, n_tied, k)))
+    return float(np.mean(ndcg_per_row(n_better, n_tied, k)))
 
 
-def hit_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
+def hit_per_row(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
     """Return for each row the chance of the target to be among the first `k`; see `hit_at_k`."""
     better, tied = _rank_counts(n_better, n_tied, k)
     return np.clip(k - better, 0, tied + 1) / (tied + 1)
 
 
-def gain_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
+def ndcg_per_row(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
     """Return for each row the expected discounted gain of the target; see `ndcg_at_k`."""
     return _expected_value(n_better, n_tied, 1.0 / np.log2(np.arange(k) + 2))
 
 
-def reciprocal_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
+def reciprocal_rank_per_row(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
     """Return for each row the expected reciprocal rank of the target."""
     return _expected_value(n_better, n_tied, 1.0 / np.arange(1, k + 1))
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.pair_matching import Matching, log_allowed_mass
 from groupnoise.core.weighting import (
@@ -297,7 +297,9 @@ class ObjectScores(NamedTuple):
     offsets: IntArray
 
 
-def mean_probability(log_probabilities: list[Tensor], weights: list[float] | None = None) -> Tensor:
+def average_log_probabilities(
+    log_probabilities: list[Tensor], weights: list[float] | None = None
+) -> Tensor:
     """Return the log of the probability that members give on average, shape of each."""
     if weights is not None:
         pairs = zip(log_probabilities, weights, strict=True)
@@ -305,12 +307,12 @@ def mean_probability(log_probabilities: list[Tensor], weights: list[float] | Non
     return torch.stack(log_probabilities).logsumexp(0) - math.log(len(log_probabilities))
 
 
-def mean_output(outputs: list[LossOutput]) -> LossOutput:
+def average_outputs(outputs: list[LossOutput]) -> LossOutput:
     """Return the average of what members say of one batch."""
     return LossOutput(*(torch.stack(parts).mean(0) for parts in zip(*outputs, strict=True)))
 
 
-def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
+def collect_object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
     """Put the outputs of several batches, each with its mask, in one table."""
     chosen, scores, weights, responsibilities, sizes = [], [], [], [], []
     for output, mask in outputs:
@@ -327,5 +329,5 @@ def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
         np.concatenate(scores),
         np.concatenate(weights),
         np.concatenate(responsibilities),
-        offsets_of(np.concatenate(sizes)),
+        offsets_from_sizes(np.concatenate(sizes)),
     )

@@ -21,7 +21,7 @@ from groupnoise.core.batching import (
     EncodedBatch,
     GroupBatch,
     encode_batch,
-    products_of_members,
+    member_products,
 )
 from groupnoise.core.candidates import Candidates, CandidateSource
 from groupnoise.core.chunked_softmax import log_normalizer
@@ -99,7 +99,7 @@ class PairMatching:
             drawn = self.source.draw(batch.all_targets, generator)
             encoded = encode_batch(model, objects, batch.targets, drawn)
             features, target_vectors = encoded.members[:, :-1], encoded.members[:, -1]
-            dot, products = products_of_members(encoded.members)
+            dot, products = member_products(encoded.members)
             log_pair = _over_targets(batch.targets, objects, dot, encoded, drawn)
             if self.normalize == "both":
                 if self.object_source is None:

@@ -80,10 +80,10 @@ def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
     return torch.from_numpy(np.log(np.where(indicator, table, 1.0)).astype(np.float32))
 
 
-def numbers_of(classes: NDArray[Any]) -> IntArray | None:
+def integer_labels(classes: NDArray[Any]) -> IntArray | None:
     """Return the whole numbers that labels are, also as text; None if some are none.
 
-    >>> numbers_of(np.array(["0", "1", "10", "2"])).tolist()
+    >>> integer_labels(np.array(["0", "1", "10", "2"])).tolist()
     [0, 1, 10, 2]
     """
     if classes.dtype.kind not in "iuUO":
@@ -94,7 +94,7 @@ def numbers_of(classes: NDArray[Any]) -> IntArray | None:
         return None
 
 
-def spread_over_neighbours(
+def smooth_over_neighbours(
     log_probabilities: Tensor, std: float, classes: NDArray[Any] | None = None
 ) -> Tensor:
     """Return log probabilities (n_rows, n_labels) averaged over the labels around each label.
@@ -106,10 +106,10 @@ def spread_over_neighbours(
     """
     if std == 0.0:
         return log_probabilities
-    numbers = None if classes is None else numbers_of(classes)
+    numbers = None if classes is None else integer_labels(classes)
     if numbers is not None and (np.diff(numbers) < 0).any():
         order = torch.from_numpy(np.argsort(numbers, kind="stable")).to(log_probabilities.device)
-        return spread_over_neighbours(log_probabilities[:, order], std)[:, order.argsort()]
+        return smooth_over_neighbours(log_probabilities[:, order], std)[:, order.argsort()]
     position = torch.arange(
         log_probabilities.shape[-1], dtype=log_probabilities.dtype, device=log_probabilities.device
     )

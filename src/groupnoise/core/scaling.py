@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BLOCK_BYTES, FloatArray, blocks
 from groupnoise.core.checks import check_choice, check_features
-from groupnoise.core.power import SEARCH_ROWS, Floats, PowerMap
+from groupnoise.core.power_transform import SEARCH_ROWS, Floats, PowerTransform
 from groupnoise.exceptions import DataError
 
 SCALINGS = ("standard", "l2", "power", "rms", "none")
@@ -56,7 +56,7 @@ class Scaler:
         self.kind = kind
         self.centre: Floats = np.zeros(0)
         self.spread: Floats = np.ones(0)
-        self.shape: PowerMap | PieceMap | LandmarkMap | None = None
+        self.shape: PowerTransform | PiecewiseTransform | LandmarkTransform | None = None
 
     @property
     def width(self) -> int:
@@ -68,14 +68,14 @@ class Scaler:
         _check_within_float32(rows)
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
-        if self.kind in SHAPES:
-            self.shape = SHAPES[self.kind].fit(rows)
-        if self.kind in ("standard", *SHAPES):
-            in_single = self.kind == "power" and is_long(rows) and _is_narrow(rows)
+        if self.kind in TRANSFORMS:
+            self.shape = TRANSFORMS[self.kind].fit(rows)
+        if self.kind in ("standard", *TRANSFORMS):
+            in_single = self.kind == "power" and spans_blocks(rows) and _is_narrow(rows)
             self._learn_moments(rows, in_single=in_single)
             if in_single and not self._is_near:
                 self._learn_moments(rows, in_single=False)
-        if isinstance(self.shape, PieceMap):
+        if isinstance(self.shape, PiecewiseTransform):
             least = np.where(self.shape.is_indicator, MIN_SPREAD, self.spread)
             self.spread = np.maximum(self.spread, least)
         if self.kind == "rms":
@@ -108,7 +108,7 @@ class Scaler:
     def _raised_in_single(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         import torch
 
-        assert isinstance(self.shape, PowerMap)
+        assert isinstance(self.shape, PowerTransform)
         wide = torch.from_numpy(np.array(rows)).float()
         self.shape.raise_in_place(wide)
         return wide.numpy()
@@ -135,7 +135,7 @@ class Scaler:
             part = slice(start, start + ROWS_IN_CACHE)
             # torch widens half precision many times as fast as numpy; a mapped file is read alone.
             wide = torch.from_numpy(place[part]).copy_(torch.from_numpy(np.array(rows[part])))
-            if isinstance(self.shape, PowerMap):
+            if isinstance(self.shape, PowerTransform):
                 self.shape.raise_in_place(wide)
             wide.sub_(centre).mul_(factor)
 
@@ -181,12 +181,12 @@ class Scaler:
         """Restore what :meth:`arrays` returned."""
         scaler = cls(kind)
         scaler.centre, scaler.spread = arrays["scaler.centre"], arrays["scaler.spread"]
-        if kind in SHAPES:
-            scaler.shape = SHAPES[kind](arrays[f"scaler.{kind}"])
+        if kind in TRANSFORMS:
+            scaler.shape = TRANSFORMS[kind](arrays[f"scaler.{kind}"])
         return scaler
 
 
-def is_long(rows: NDArray[Any]) -> bool:
+def spans_blocks(rows: NDArray[Any]) -> bool:
     """Tell whether rows are more than one block, so that copies of all of them cost."""
     return rows.nbytes > BLOCK_BYTES
 
@@ -210,7 +210,7 @@ def _check_position(rows: NDArray[Any], row: int, column: int, first: int = 0) -
     )
 
 
-class PieceMap:
+class PiecewiseTransform:
     """Indicators of values and excesses over quantiles, so that linear models bend.
 
     `table` (3, n_columns): of each column the feature, whether it is the feature itself (0),
@@ -227,7 +227,7 @@ class PieceMap:
         return self.table[1] == 1
 
     @classmethod
-    def fit(cls, rows: NDArray[Any]) -> PieceMap:
+    def fit(cls, rows: NDArray[Any]) -> PiecewiseTransform:
         """Find codes of categories, and the quantiles of other features."""
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         columns = []
@@ -252,7 +252,7 @@ class PieceMap:
         return np.where(kind == 0, found, np.where(kind == 1, found == value, excess))
 
 
-class LandmarkMap:
+class LandmarkTransform:
     """Closeness to some rows, so that linear models know of regions that no line divides.
 
     `table` (2 + n_landmarks, n_features): centre and spread of the features, and the landmarks,
@@ -263,7 +263,7 @@ class LandmarkMap:
         self.table = table
 
     @classmethod
-    def fit(cls, rows: NDArray[Any]) -> LandmarkMap:
+    def fit(cls, rows: NDArray[Any]) -> LandmarkTransform:
         """Take rows at even steps as landmarks."""
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         spread = some.std(axis=0)
@@ -280,10 +280,10 @@ class LandmarkMap:
         return np.exp(-NEAR * (1.0 + NEARER / places.shape[1]) * distance)
 
 
-SHAPES: dict[str, type[PowerMap] | type[PieceMap] | type[LandmarkMap]] = {
-    "power": PowerMap,
-    PIECES: PieceMap,
-    LANDMARKS: LandmarkMap,
+TRANSFORMS: dict[str, type[PowerTransform] | type[PiecewiseTransform] | type[LandmarkTransform]] = {
+    "power": PowerTransform,
+    PIECES: PiecewiseTransform,
+    LANDMARKS: LandmarkTransform,
 }
 """What rows become before they are centred, by the kind of scaling."""
 
@@ -307,7 +307,7 @@ def remember_columns(estimator: Any, tables: Sequence[Any]) -> None:
     check_same_columns(estimator, tables[1:])
 
 
-def name_columns(estimator: Any, names: Sequence[str]) -> None:
+def set_column_names(estimator: Any, names: Sequence[str]) -> None:
     """Name the columns of an estimator that was fitted on plain arrays."""
     estimator.feature_names_in_ = np.asarray(names, dtype=object)
 
@@ -323,7 +323,7 @@ def check_same_columns(estimator: Any, tables: Sequence[Any]) -> None:
             raise DataError(str(error)) from None
 
 
-def tables_of_bags(bags: Any, instances: FloatArray) -> Sequence[Any]:
+def feature_tables(bags: Any, instances: FloatArray) -> Sequence[Any]:
     """Return the tables whose columns are the features of bags, which are `instances` as read.
 
     A data frame, or a data frame per bag, names its columns.
@@ -348,4 +348,4 @@ def restore_columns(estimator: Any, fitted: Mapping[str, Any]) -> None:
     """Take over what :func:`column_state` returned."""
     estimator.n_features_in_ = int(fitted["n_features_in"])
     if fitted["feature_names_in"] is not None:
-        name_columns(estimator, fitted["feature_names_in"])
+        set_column_names(estimator, fitted["feature_names_in"])

@@ -16,11 +16,11 @@ from groupnoise.exceptions import DataError, ParameterError
 
 MIN_PER_CLASS = 20.0
 """A class with less evidence borrows what is missing from all classes."""
-MAX_FORETOLD = 2.0
+MAX_PREDICTABLE = 2.0
 """Candidates of a row that features foretell, from which on more of them are wrong than true."""
-ROWS_OF_ALL = 5.0
+PRIOR_ROWS = 5.0
 """Rows that the chance of all labels is worth in that of one."""
-MAX_EVEN = 0.999
+MAX_FLATTENING = 0.999
 """How even a belief may become: which label is the likeliest must stay."""
 DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
 """Where the model's preference among candidates begins to be doubted, and where it counts nothing;
@@ -253,11 +253,11 @@ def belief_with_errors(
     believed, most = (float((1.0 - each[rows, best])[covered].sum()) for each in (belief, even))
     if errors <= believed or most <= believed:
         return belief
-    share = min(MAX_EVEN, (errors - believed) / (most - believed))
+    share = min(MAX_FLATTENING, (errors - believed) / (most - believed))
     return (1.0 - share) * belief + share * even
 
 
-def foretold_candidates(
+def n_predictable_candidates(
     probabilities: FloatArray, candidates: BoolArray, *, by_label: bool = False
 ) -> float:
     """Return how many candidates of a row the features foretell, on average.
@@ -282,13 +282,13 @@ def foretold_candidates(
     if not by_label:
         return float((n_named - n_classes * every) / (1.0 - every))
     n_last = is_last.sum(axis=0)
-    chances = (among_last.sum(axis=0) + ROWS_OF_ALL * every) / (n_last + ROWS_OF_ALL)
+    chances = (among_last.sum(axis=0) + PRIOR_ROWS * every) / (n_last + PRIOR_ROWS)
     # What is foretold is no candidate by chance: so many chances less, as labels are frequent.
     frequency = belief_in_candidates(probabilities, candidates).mean(axis=0)
     return float((n_named - chances.sum()) / (1.0 - frequency @ chances))
 
 
-def belief_if_foretold(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:
+def belief_if_predictable(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:
     """Return a belief that prefers no candidate where features foretell too many of them.
 
     As it is up to `DOUBT_BEGINS`, equal chances of all candidates from `DOUBT_ENDS` on, and a

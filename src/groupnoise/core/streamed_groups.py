@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, offsets_of, ragged_rows, release_pages
+from groupnoise.core.arrays import IntArray, offsets_from_sizes, ragged_rows, release_pages
 from groupnoise.core.groups import Groups
-from groupnoise.core.scaling import Scaler, is_long
+from groupnoise.core.scaling import Scaler, spans_blocks
 
 MAX_BYTES_IN_MEMORY = 1 << 30
 """Features that would take more than this in single precision stay on disk."""
 MAX_SCALING_VALUES = 1 << 24
 """Features of the rows, at even distances, that the scaling of streamed groups is learned from."""
 ROWS_AT_ONCE = 512
-MAX_ANSWERED = 1 << 15
+MAX_OBJECTS_AT_ONCE = 1 << 15
 """About how many streamed objects are answered about at a time; a larger group is asked whole."""
 MIN_SCALING_ROWS = 1 << 12
 """Rows that it is learned from at least, however wide they are."""
@@ -89,7 +89,7 @@ class StreamedGroups(Groups):
             place[size:] = place[size - 1]
         return result
 
-    def some_rows(self, max_rows: int) -> NDArray[Any]:
+    def sample_rows(self, max_rows: int) -> NDArray[Any]:
         """Read rows at even distances, as they lie on disk; all where there are no more."""
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
@@ -129,12 +129,12 @@ class StreamedGroups(Groups):
         made = object.__new__(type(self))
         made._file, made._scaler = self._file, self._scaler
         made._starts = self._starts[picked]
-        made.offsets = offsets_of(self.sizes[picked])
+        made.offsets = offsets_from_sizes(self.sizes[picked])
         made.targets = None if self.targets is None else self.targets[picked]
         return made
 
 
-def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
+def make_groups(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
     """Return groups of feature rows: streamed if the rows are mapped and too many for memory."""
     if isinstance(rows, np.memmap) and rows.ndim == 2 and 4 * rows.size > MAX_BYTES_IN_MEMORY:
         return StreamedGroups(rows, offsets)
@@ -145,21 +145,21 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
     """Return a scaler learned from groups of feature rows, and the groups scaled by it."""
     if isinstance(groups, StreamedGroups):
         n_rows = max(MIN_SCALING_ROWS, MAX_SCALING_VALUES // groups.width)
-        scaler = Scaler(kind).fit(groups.some_rows(n_rows))
+        scaler = Scaler(kind).fit(groups.sample_rows(n_rows))
         return scaler, groups.scaled_by(scaler)
     rows = groups.objects
     scaler = Scaler(kind).fit(rows)
-    if kind == "none" or not is_long(rows):  # as they are, mapped rows stay in their file
+    if kind == "none" or not spans_blocks(rows):  # as they are, mapped rows stay in their file
         return scaler, Groups(scaler(rows), groups.offsets)
     scaled = np.empty((len(rows), scaler.width), dtype=np.float32)
     scaler.scale_into(rows, scaled)
     return scaler, Groups(scaled, groups.offsets)
 
 
-def answers_about(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+def apply_in_blocks(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
     """Return what a function says of all objects, asked about a few streamed groups at a time."""
     if not isinstance(groups, StreamedGroups):
         return answer(groups.objects)
-    ends = np.flatnonzero(np.diff(groups.offsets[:-1] // MAX_ANSWERED)) + 1
+    ends = np.flatnonzero(np.diff(groups.offsets[:-1] // MAX_OBJECTS_AT_ONCE)) + 1
     parts = np.split(np.arange(len(groups)), ends)
     return np.concatenate([answer(groups.gathered(rows)) for rows in parts])

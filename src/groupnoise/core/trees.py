@@ -80,7 +80,7 @@ class TreesEncoder(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (n, n_features) to (n, dim)."""
         mean = self.answers(inputs).mean(dim=1)
-        return log_of_shares(mean)
+        return log_frequencies(mean)
 
     def answers(self, inputs: Tensor) -> Tensor:
         """Return the leaf of every tree that each row falls into, (n, n_trees, dim)."""
@@ -125,12 +125,12 @@ class TreesEncoder(nn.Module):
         return part
 
 
-def log_of_shares(shares: Tensor) -> Tensor:
+def log_frequencies(shares: Tensor) -> Tensor:
     """Return the logarithm of shares of targets, (n, ..., dim); none is taken as impossible."""
     return torch.log(shares + FLOOR / shares.shape[-1])
 
 
-def grown_tree(
+def grow_tree(
     rows: NDArray[np.float32],
     shares: FloatArray,
     weights: FloatArray,
@@ -156,7 +156,7 @@ def grown_tree(
     return tree.fit(rows, shares, sample_weight=weights, check_input=False)
 
 
-def joined_trees(trees: Sequence[DecisionTreeRegressor], n_features: int) -> TreesEncoder:
+def join_trees(trees: Sequence[DecisionTreeRegressor], n_features: int) -> TreesEncoder:
     """Return trees as tables: nodes that ask, numbered through all trees, and leaves below zero."""
     roots, features, thresholds, children, leaves = [], [], [], [], []
     n_nodes = n_leaves = 0

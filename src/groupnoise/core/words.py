@@ -32,10 +32,10 @@ def quoted(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names))
 
 
-def listed_parts(parts: Iterable[str]) -> str:
+def join_with_and(parts: Iterable[str]) -> str:
     """Return parts of a sentence with commas and an `and`; of very many the first few.
 
-    >>> listed_parts(["a"]), listed_parts(["a", "b", "c"])
+    >>> join_with_and(["a"]), join_with_and(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     shown = list(parts)
@@ -44,7 +44,7 @@ def listed_parts(parts: Iterable[str]) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
-def in_a_line(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return what a library says of an error, which may run over several lines."""
     return str(error).split("\n", 1)[0] or type(error).__name__
 
@@ -153,10 +153,10 @@ def _with_default(entry: str, default: Any) -> str:
     return f"{name}{colon}{values}, default={shown}{newline}{text}"
 
 
-def fact_in_words(name: str, value: Any) -> str:
+def describe_fact(name: str, value: Any) -> str:
     """Return a fact as a list of facts says it; nothing for what the data lacks.
 
-    >>> fact_in_words("labels per bag", 1.0), fact_in_words("fraction of zeros", 0.433)
+    >>> describe_fact("labels per bag", 1.0), describe_fact("fraction of zeros", 0.433)
     ('1 label per bag', '43% zeros')
     """
     if not value:

@@ -20,7 +20,7 @@ from groupnoise.io.files import write_json
 
 Evaluate = Callable[[Option, Any], ArrayLike]
 """Scores an option with the resource of a rung: one value per fold or held-out group."""
-SAVED_AS = "decisions.json"
+TRIALS_FILE = "decisions.json"
 
 
 class Search(NamedTuple):
@@ -109,14 +109,14 @@ def rank_options(
     ranking = []
     while left:
         best = left[0][1]
-        level = [pair for pair in left if is_level(best, pair[1], tie)]
+        level = [pair for pair in left if is_tied(best, pair[1], tie)]
         chosen = min(level, key=lambda pair: (pair[0].complexity, -float(np.mean(pair[1]))))
         ranking.append(chosen[0])
         left = [pair for pair in left if pair[0] is not chosen[0]]
     return ranking
 
 
-def passed_over(tried: Sequence[Trial], taken: str) -> list[str]:
+def explain_not_best(tried: Sequence[Trial], taken: str) -> list[str]:
     """Return a sentence on why the option with the highest score was not taken; none if it was."""
     own = [trial for trial in tried if trial.option == taken and trial.score is not None]
     if not own:
@@ -132,7 +132,7 @@ def passed_over(tried: Sequence[Trial], taken: str) -> list[str]:
     ]
 
 
-def is_level(best: FloatArray, other: FloatArray, tie: float) -> bool:
+def is_tied(best: FloatArray, other: FloatArray, tie: float) -> bool:
     """Tell whether scores are behind the best by no more than `tie` standard errors."""
     if len(best) != len(other):
         return False
@@ -149,7 +149,7 @@ class _Saved:
     """Finished trials in a file, so that an interrupted search loses nothing."""
 
     def __init__(self, folder: Path | str | None, fingerprint: str) -> None:
-        self.path = None if folder is None else Path(folder) / SAVED_AS
+        self.path = None if folder is None else Path(folder) / TRIALS_FILE
         self.fingerprint = fingerprint
         self.records: dict[str, Any] = {}
         if self.path is None or not self.path.exists():

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from groupnoise.core.words import counted, fact_in_words
+from groupnoise.core.words import counted, describe_fact
 from groupnoise.decisions.portfolio import Option, plain
 from groupnoise.exceptions import ModelFileError
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-MIN_TOLD = 0.01
+MIN_NAMED_WEIGHT = 0.01
 """Weight from which on a member is named."""
 MAX_NAMED = 5
 """Settings that a sentence names at most; a table has the others."""
@@ -170,7 +170,7 @@ class Decisions:
         n_tried = len({trial.option for trial in self.trials})
         lines = []
         if self.facts:
-            said = (fact_in_words(name, value) for name, value in self.facts.items())
+            said = (describe_fact(name, value) for name, value in self.facts.items())
             lines.append(f"Data: {', '.join(filter(None, said))}.")
         if n_tried:
             lines.append(
@@ -178,7 +178,7 @@ class Decisions:
                 f"{self.seconds:.3g} s, scored by {self.criterion}."
             )
         heavy = sorted(self.taken, key=lambda pair: -pair[1])
-        named = [pair for pair in heavy[:MAX_NAMED] if pair[1] >= MIN_TOLD]
+        named = [pair for pair in heavy[:MAX_NAMED] if pair[1] >= MIN_NAMED_WEIGHT]
         taken = [f"{name} ({weight:.0%})" if len(heavy) > 1 else name for name, weight in named]
         left = [weight for _, weight in heavy[len(named) :]]
         rest = f"; and {counted(len(left), 'others')} ({sum(left):.0%})" if left else ""
@@ -375,13 +375,13 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
         table = Table(title=f"settings, scored by {decisions.criterion}", title_justify="left")
         for column in ("setting", "weight", "score", "note"):
             table.add_column(column, justify="left" if column in ("setting", "note") else "right")
-        n_taken = sum(row["weight"] >= MIN_TOLD for row in rows)
+        n_taken = sum(row["weight"] >= MIN_NAMED_WEIGHT for row in rows)
         shown = rows[: min(max_rows, max(n_taken, MIN_ROWS))]
         for row in shown:
             score = "" if row["score"] is None else f"{row['score']:.4f} ± {row['std_error']:.4f}"
-            weight = f"{row['weight']:.0%}" if row["weight"] >= MIN_TOLD else ""
-            if 0.0 < row["weight"] < MIN_TOLD:
-                weight = f"< {MIN_TOLD:.0%}"
+            weight = f"{row['weight']:.0%}" if row["weight"] >= MIN_NAMED_WEIGHT else ""
+            if 0.0 < row["weight"] < MIN_NAMED_WEIGHT:
+                weight = f"< {MIN_NAMED_WEIGHT:.0%}"
             table.add_row(*(escape(cell) for cell in (row["option"], weight, score, row["note"])))
         if len(rows) > len(shown):
             table.caption = _not_shown(rows[len(shown) :])

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, blocks
-from groupnoise.core.class_metrics import labels_as_names
+from groupnoise.core.class_metrics import indicator_to_labels
 from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
 from groupnoise.decisions.portfolio import is_auto
@@ -26,8 +26,8 @@ TOLERANCE = 0.0025
 HELD_OUT = 0.2
 MAX_TRIAL_GROUPS = 20_000
 MAX_HELD_OUT_GROUPS = 2_000
-FEWEST_GROUPS = 10
-RUNS = 50
+MIN_GROUPS = 10
+N_RUNS = 50
 """Click windows are held out in runs of neighbours, since neighbours share their clicks."""
 MIN_CHANCE = 1e-12
 TOP = 10
@@ -124,9 +124,9 @@ def choose_trade_off(estimator: Any, data: TrialData, generator: np.random.Gener
         raise ParameterError(
             f"temperature='auto' goes with selection='tempered'; got {estimator.selection!r}."
         )
-    if len(data) < FEWEST_GROUPS:
+    if len(data) < MIN_GROUPS:
         raise DataError(
-            f"'auto' holds out some groups and needs {FEWEST_GROUPS} or more; got {len(data)}. "
+            f"'auto' holds out some groups and needs {MIN_GROUPS} or more; got {len(data)}. "
             "Give weighting_strength and temperature as numbers."
         )
     held = data.hold_out(generator)
@@ -177,7 +177,7 @@ class CandidateTrials:
         columns, weights = _columns_learned(self.candidates[kept], self.classes), None
         if self.weights is not None:
             weights = np.asarray(self.weights)[np.ix_(kept, columns)]
-        candidates = labels_as_names(self.candidates[kept], self.classes)
+        candidates = indicator_to_labels(self.candidates[kept], self.classes)
         trial.fit(self.rows[kept], candidates, candidate_weights=weights)
         return candidate_criteria(trial, self.rows[held], self.candidates[np.ix_(held, columns)])
 
@@ -194,7 +194,7 @@ class WindowTrials:
 
     def hold_out(self, generator: np.random.Generator) -> IntArray:
         """Return whole runs of windows."""
-        runs = np.array_split(np.arange(len(self)), min(RUNS, len(self)))
+        runs = np.array_split(np.arange(len(self)), min(N_RUNS, len(self)))
         n_held = max(1, round(HELD_OUT * len(runs)))
         taken = generator.permutation(len(runs))[:n_held]
         held = np.concatenate([runs[number] for number in taken])

@@ -16,7 +16,7 @@ from groupnoise.core.arrays import (
     IntArray,
     RandomState,
     generator_from,
-    offsets_of,
+    offsets_from_sizes,
     ragged_rows,
 )
 from groupnoise.core.checks import check_count
@@ -253,7 +253,7 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
     """Return the bags with only the objects where `kept` is True; no bag may become empty."""
     sizes = np.add.reduceat(kept, dataset.bags.offsets[:-1], dtype=np.int64)
     rows = np.flatnonzero(kept)
-    bags = Groups(dataset.bags.objects[rows], offsets_of(sizes))
+    bags = Groups(dataset.bags.objects[rows], offsets_from_sizes(sizes))
     return replace(dataset, bags=bags, **_taken(dataset, OF_INSTANCES, rows))
 
 

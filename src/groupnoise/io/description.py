@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import hashes_of_rows
+from groupnoise.core.arrays import row_hashes
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 
@@ -83,7 +83,7 @@ def count_oddity(
 
 def is_duplicate_row(features: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the rows that repeat an earlier one exactly."""
-    _, first = np.unique(hashes_of_rows(features), return_index=True)
+    _, first = np.unique(row_hashes(features), return_index=True)
     repeated = np.ones(len(features), dtype=bool)
     repeated[first] = False
     return repeated

@@ -12,7 +12,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import require
-from groupnoise.core.words import in_a_line
+from groupnoise.core.words import error_text
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _of_file(file: Path, attribute: str, weights: Path | None) -> Callable[[Any]
 
 def _short(error: Exception) -> str:
     """Return the first sentence of an error of a library."""
-    return in_a_line(error).split(". ", 1)[0]
+    return error_text(error).split(". ", 1)[0]
 
 
 def _takes_nothing(found: Any) -> bool:

@@ -27,7 +27,7 @@ from groupnoise.bags.digits import (
 )
 from groupnoise.bags.sival import load_amil, make_sival_like
 from groupnoise.clicks.shop import make_shop
-from groupnoise.core.arrays import FloatArray, IntArray, RandomState, offsets_of
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState, offsets_from_sizes
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
@@ -52,7 +52,7 @@ def load_bags_npz(path: Path) -> BagDataset:
     sizes = np.bincount(arrays["bag"], minlength=len(labels))
     return BagDataset(
         name=path.stem,
-        bags=Groups(arrays["X"], offsets_of(sizes)),
+        bags=Groups(arrays["X"], offsets_from_sizes(sizes)),
         labels=labels,
         class_names=class_names,
         # A novel class, which no bag is labelled with, is background.

@@ -18,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from groupnoise.core.checks import check_count, check_positive, near_name, require
-from groupnoise.core.words import in_a_line
+from groupnoise.core.checks import check_count, check_positive, closest_name, require
+from groupnoise.core.words import error_text
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.files import parse_toml, sha256_of
 
@@ -109,7 +109,7 @@ def find_dataset(name: str) -> DatasetEntry:
     requested = name.lower().replace("_", "-")
     if requested in by_name:
         return by_name[requested]
-    near = near_name(requested, by_name)
+    near = closest_name(requested, by_name)
     hint = f"did you mean {near!r}?" if near else "`groupnoise data list` shows all names."
     no_file = f"there is no file {name}, and " if Path(name).suffix or "/" in name else ""
     raise ParameterError(f"{no_file}no data set is called {name!r}; {hint}")
@@ -354,7 +354,7 @@ def _fetch_file(
     # Errors of requests are OSErrors and ValueErrors by turns, so they are told apart first.
     except downloader.requests.RequestException as error:
         raise MissingDataError(
-            f"{file.url} could not be fetched ({in_a_line(error)}); try again later, or "
+            f"{file.url} could not be fetched ({error_text(error)}); try again later, or "
             f"{how_to_get(entry, file, data_dir)}."
         ) from None
     except ValueError:

@@ -281,7 +281,7 @@ class Setting(ABC, Generic[Data]):
         """
         from sklearn.utils.validation import has_fit_parameter
 
-        from groupnoise.core.scaling import name_columns
+        from groupnoise.core.scaling import set_column_names
 
         self.check_labels(dataset)
         positional, own = self.arguments(dataset)
@@ -305,7 +305,7 @@ class Setting(ABC, Generic[Data]):
         estimator.fit(*positional, **own)
         names = getattr(dataset, "feature_names", None)
         if names is not None:
-            name_columns(estimator, names)
+            set_column_names(estimator, names)
         return estimator
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.items.catalogue import whole_number
-from groupnoise.core.arrays import BoolArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
 
@@ -339,7 +339,7 @@ def pack_items(
     names = sorted({name for row in distinct for name in row})
     code_of = {name: code for code, name in enumerate(names)}
     codes = [code_of[name] for row in distinct for name in row]
-    offsets = offsets_of([len(row) for row in distinct])
+    offsets = offsets_from_sizes([len(row) for row in distinct])
     arrays["category_codes"] = np.array(codes, dtype=np.int32)
     arrays["category_offsets"] = offsets.astype(np.int64)
     return arrays, names

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.clicks.scoring import SCOPES
-from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.recall.one_history import MAX_ITEMS, OneHistorySearch, RowRanking
@@ -257,5 +257,5 @@ def neighbours_from_scores(
         indices.append(best[keep])
         strengths.append(values[keep])
         sizes.append(keep.sum(axis=1))
-    indptr = offsets_of(np.concatenate(sizes))
+    indptr = offsets_from_sizes(np.concatenate(sizes))
     return indptr, np.concatenate(indices).astype(np.int32), np.concatenate(strengths)

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
-from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.threads import available_cores
 
 MAX_EXACT_PAIRS = 1 << 32
@@ -103,7 +103,7 @@ class ItemClusters:
         order = np.argsort(cluster_of, kind="stable")
         sizes = np.bincount(cluster_of)
         sizes = sizes[sizes > 0]
-        offsets = offsets_of(sizes)
+        offsets = offsets_from_sizes(sizes)
         rows = targets[order]
         means = np.add.reduceat(rows, offsets[:-1]) / sizes[:, None]
         apart = (rows - np.repeat(means, sizes, axis=0)) ** 2
@@ -248,7 +248,7 @@ class MatchingVectors:
 
     def mixture(self, histories: Sequence[IntArray], scope: str | None = None) -> Mixture:
         """Return the weighted queries of histories, none of them empty."""
-        offsets = offsets_of([len(history) for history in histories])
+        offsets = offsets_from_sizes([len(history) for history in histories])
         return self._rules[scope].mixture(self.features, np.concatenate(histories), offsets)
 
     @cached_property

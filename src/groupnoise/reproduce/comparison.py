@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.evaluation.recall_metrics import Interval
-from groupnoise.core.words import counted, listed_parts
+from groupnoise.core.words import counted, join_with_and
 from groupnoise.reproduce.report import corrected_t_test
 
 CONFIDENCE = 0.95
@@ -149,8 +149,8 @@ class ComparisonOfMethods:
         names = [each.name for each in level]
         shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "others"]
         return (
-            f"{name} has the highest mean, but the data cannot tell it from {listed_parts(shown)}: "
-            "none is ahead beyond chance."
+            f"{name} has the highest mean, but the data cannot tell it from "
+            f"{join_with_and(shown)}: none is ahead beyond chance."
         )
 
     def about_chance(self, name: str) -> str:

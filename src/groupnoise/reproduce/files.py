@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from groupnoise.core.checks import near_name
+from groupnoise.core.checks import closest_name
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, DataError
 from groupnoise.io.files import parse_toml
@@ -178,7 +178,7 @@ def _check_known(where: str, given: Iterable[str], known: Iterable[str]) -> None
     for key in given:
         if key in names:
             continue
-        near = near_name(key, names)
+        near = closest_name(key, names)
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names)}."
         raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
 

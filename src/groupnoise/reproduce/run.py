@@ -306,10 +306,10 @@ class SmoothedClassifier:
             return answers
         import torch
 
-        from groupnoise.core.prior_weights import spread_over_neighbours
+        from groupnoise.core.prior_weights import smooth_over_neighbours
 
         logs = torch.from_numpy(np.log(np.maximum(answers, np.finfo(answers.dtype).tiny)))
-        return spread_over_neighbours(logs, self.ordinal_smoothing).exp().numpy()
+        return smooth_over_neighbours(logs, self.ordinal_smoothing).exp().numpy()
 
     def predict(self, rows: Any) -> NDArray[Any]:
         """Return the likeliest label of each row, shape (n_rows,)."""

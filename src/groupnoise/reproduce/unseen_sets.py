@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
@@ -101,7 +101,7 @@ def digit_bags(generator: np.random.Generator, *, witness_rate: float, n_bags: i
     labels = (np.arange(n_bags) % 2)[:, None] == np.arange(2)
     return BagDataset(
         name="digits",
-        bags=Groups(pool.data[flat].astype(np.float64), offsets_of(sizes)),
+        bags=Groups(pool.data[flat].astype(np.float64), offsets_from_sizes(sizes)),
         labels=labels,
         class_names=["negative", "positive"],
         instance_labels=(pool.target[flat] == 9).astype(np.int64),

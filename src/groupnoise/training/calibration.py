@@ -1,4 +1,4 @@
-"""Calibrated probabilities and sets of labels, by held-out groups without a true label."""
+"""Calibrated probabilities and conformal prediction sets from held-out candidate labels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.scaling import Scaler, column_state, restore_columns
 from groupnoise.core.selective import (
-    MAX_FORETOLD,
+    MAX_PREDICTABLE,
     SetCalibration,
-    belief_if_foretold,
+    belief_if_predictable,
     belief_in_candidates,
     belief_with_errors,
     check_calibrated,
-    foretold_candidates,
     hidden_errors,
+    n_predictable_candidates,
 )
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -33,21 +33,21 @@ from groupnoise.io.folders.model_files import pack_labels, unpack_labels
 from groupnoise.training.temperature import (
     CalibrationTrial,
     candidate_likelihood,
+    cross_validate_temperature,
     fit_temperature,
-    try_temperature,
 )
 
-FEW_GROUPS = 30
+MIN_GROUPS = 30
 """Fewer groups than this tell little of a temperature, which is said."""
 
 MIN_KNOWN = 50
 """From this number of true labels on rows without one are not asked."""
-OF_ROWS = "sets"
+ROW_PREFIX = "sets"
 """What names of the held-out rows begin with in a model folder."""
 STRATEGIES = ("change", "margin", "random")
 MAX_POOL = 2_000
 """Rows among which "change" looks: the most doubtful ones of larger data."""
-NEAR = 0.5
+KERNEL_WIDTH = 0.5
 """Rows nearer than this part of the mean distance are taken to be alike."""
 
 
@@ -63,7 +63,7 @@ class Calibration:
     calibration_groups_: int = 0
     calibration_trials_: tuple[CalibrationTrial, ...] = ()
 
-    def _calibrated_by(
+    def _store_calibration(
         self, n_groups: int, units: str, trials: Sequence[CalibrationTrial], temperature: float
     ) -> None:
         """Keep a temperature, by how many groups it was found and what it is worth."""
@@ -71,15 +71,15 @@ class Calibration:
         self.calibration_temperature_ = temperature
         if temperature != 1.0 or any(trial.is_taken for trial in trials):
             self.calibration_groups_ = n_groups
-        if n_groups < FEW_GROUPS:
+        if n_groups < MIN_GROUPS:
             warnings.warn(
                 f"{counted(n_groups, units)} to calibrate by: too few, so probabilities were kept "
-                f"near what they were; give {FEW_GROUPS} or more.",
+                f"near what they were; give {MIN_GROUPS} or more.",
                 UserWarning,
                 stacklevel=3,
             )
 
-    def _take_calibration(self, other: Any) -> None:
+    def _copy_calibration(self, other: Any) -> None:
         self.calibration_temperature_ = other.calibration_temperature_
         self.calibration_groups_ = other.calibration_groups_
 
@@ -98,8 +98,8 @@ class Calibration:
         self.calibration_groups_ = int(fitted["calibration_groups"])
 
 
-def are_enough(known: IntArray) -> bool:
-    """Return whether there are known labels to calibrate instances by; say where they are few."""
+def has_enough_known_labels(known: IntArray) -> bool:
+    """Return whether enough instance labels are known to calibrate with; warn if not."""
     n_known = int((known >= 0).sum())
     if n_known < MIN_KNOWN:
         warnings.warn(
@@ -147,7 +147,7 @@ class CandidateCalibration(Calibration):
         check_equal_rows(members[0], indicator)
         judged_by = "their candidates"
         if truth is not None:
-            columns = columns_of(truth, estimator.classes_, len(indicator))
+            columns = known_label_columns(truth, estimator.classes_, len(indicator))
             told = columns >= 0
             indicator = np.where(
                 told[:, None], columns[:, None] == np.arange(indicator.shape[1]), indicator
@@ -157,12 +157,12 @@ class CandidateCalibration(Calibration):
                 judged_by = ""
         likelihood, weights = candidate_likelihood(indicator), self._member_weights()
         found = self.calibration_temperature_
-        trial = try_temperature(
+        trial = cross_validate_temperature(
             "rows", members, likelihood, weights, now=found, judged_by=judged_by
         )
         if trial.is_taken or not only_if_better:
             found = fit_temperature(members, likelihood, weights)
-        self._calibrated_by(len(indicator), "rows", [trial], found)
+        self._store_calibration(len(indicator), "rows", [trial], found)
         return self
 
     def _member_weights(self) -> list[float] | None:
@@ -242,28 +242,28 @@ class CalibratedSets:
     def _set_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a model folder keeps of the held-out rows: no features."""
         found = self.set_calibration_
-        return {} if found is None else found.arrays(OF_ROWS)
+        return {} if found is None else found.arrays(ROW_PREFIX)
 
     def _restore_sets(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.set_calibration_ = SetCalibration.from_arrays(OF_ROWS, arrays)
+        self.set_calibration_ = SetCalibration.from_arrays(ROW_PREFIX, arrays)
 
 
-def calibrated_by(
+def fit_set_calibration(
     probabilities: FloatArray,
     candidates: BoolArray,
     truth: IntArray | None = None,
     background: FloatArray | None = None,
 ) -> SetCalibration:
-    """Return held-out rows with what is believed of their candidates.
+    """Fit the calibration of prediction sets on held-out rows with candidate labels.
 
-    The belief is at the temperature under which the candidates are likeliest, so that a model that
-    sounds too sure is not believed, and expects as many wrong answers among the candidates as those
-    outside of them let suppose (`hidden_errors`). Where features foretell several candidates of a
-    row, none is preferred (`belief_if_foretold`). With enough true labels only rows that have one
-    are kept, and nothing is assumed of the candidates.
+    The belief in each candidate is its probability at the temperature under which the candidate
+    sets are most likely, corrected for errors that are hidden because the wrong prediction is a
+    candidate (`hidden_errors`), and flattened if the features predict several candidates of a row
+    (`belief_if_predictable`). With enough true labels only rows that have one are used, and no
+    assumption about the candidates is needed.
 
-    `probabilities`: what a model said that had not seen the rows. `truth`: the column of the true
-    label, -1 where it is not known. `background`: how likely a row is of no class at all.
+    `probabilities`: out-of-sample predictions. `truth`: the column of the true label, -1 if
+    unknown. `background`: probability that a row belongs to no class.
     """
     known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
     if known.sum() >= MIN_KNOWN and truth is not None:
@@ -279,27 +279,27 @@ def calibrated_by(
     if probabilities.shape[1] > 1:
         errors = hidden_errors(cooled, belief, possible)
         belief = belief_with_errors(belief, probabilities, possible, errors)
-        foretold = foretold_candidates(probabilities, possible)
-        belief = belief_if_foretold(belief, possible, foretold)
+        foretold = n_predictable_candidates(probabilities, possible)
+        belief = belief_if_predictable(belief, possible, foretold)
     if background is None or not background.any():
         return SetCalibration(probabilities, belief)
     return SetCalibration(
-        probabilities, belief, _answers_beside(background, probabilities, belief, possible)
+        probabilities, belief, _answers_with_background(background, probabilities, belief, possible)
     )
 
 
-def _answers_beside(
+def _answers_with_background(
     background: FloatArray, probabilities: FloatArray, belief: FloatArray, possible: BoolArray
 ) -> FloatArray:
-    """Return how sure the answer on each row is, and how likely right, as some are background.
+    """Return confidence and probability of being right of each row, given P(background).
 
-    Rows that are likelier background than not would pass for wrong answers of the model, so that
-    beliefs are found without them.
+    Rows that are probably background would pass for errors of the model, so beliefs are estimated
+    without them.
     """
     inside = background < 0.5
     if inside.any() and not inside.all():
         belief = belief.copy()
-        belief[inside] = calibrated_by(probabilities[inside], possible[inside]).belief
+        belief[inside] = fit_set_calibration(probabilities[inside], possible[inside]).belief
     best = probabilities.argmax(axis=1)
     rows, left = np.arange(len(best)), 1.0 - background
     covered = left * (probabilities * possible).sum(axis=1)
@@ -307,15 +307,15 @@ def _answers_beside(
     return np.stack([left * probabilities[rows, best], has_class * belief[rows, best]], axis=1)
 
 
-def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> str | None:
-    """Say why held-out candidates cannot tell how often sets hold the truth; None if they can.
+def unreliable_sets_warning(probabilities: FloatArray, candidates: BoolArray) -> str | None:
+    """Return a warning if candidates cannot calibrate the coverage of prediction sets, else None.
 
-    One sentence with a remedy. `probabilities`: what a model said that had not seen the rows.
+    `probabilities`: out-of-sample predictions.
     """
     if probabilities.shape[1] < 2:
         return None
-    foretold = foretold_candidates(probabilities, candidates)
-    if foretold < MAX_FORETOLD:
+    foretold = n_predictable_candidates(probabilities, candidates)
+    if foretold < MAX_PREDICTABLE:
         return None
     return (
         f"the features predict {foretold:.1f} candidate labels of a row, not only the true one, "
@@ -325,7 +325,7 @@ def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> s
     )
 
 
-def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
+def known_label_columns(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
     """Return the column of each true label, -1 where it is None or not a class."""
     labels = truth.tolist() if isinstance(truth, np.ndarray) else list(truth)
     if len(labels) != n_rows:
@@ -334,17 +334,16 @@ def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
     return np.array([column.get(label, -1) for label in labels], dtype=np.int64)
 
 
-def choose_questions(
+def select_queries(
     belief: FloatArray, rows: NDArray[np.float64], n: int = 10, *, strategy: str = "change"
 ) -> IntArray:
-    """Return the rows to ask about, the first first.
+    """Return the rows to label next (active learning), most useful first.
 
-    `belief` (n_rows, n_classes): how likely each label is the true one; rows of which one label is
-    sure are left out. `rows` (n_rows, n_features): their features, which tell what rows are alike.
-    `strategy`: "change": an answer is expected to change the belief by sum p (1 - p), and that of
-    other rows in proportion as they are alike in features and in the labels in question; what an
-    answer has settled is not counted again. "margin": the least difference between the two
-    likeliest labels. "random": whichever, the same ones every time.
+    `belief` (n_rows, n_classes): probability that each label is the true one; rows with a certain
+    label are skipped. `rows` (n_rows, n_features): features, for the similarity of rows.
+    `strategy`: "change" maximises the expected change of the belief, sum p (1 - p), of the row and
+    of similar rows with the same labels in question, greedily; "margin" takes the smallest
+    difference between the two most likely labels; "random" draws with a fixed seed.
     """
     check_count("n", n)
     check_choice("strategy", strategy, STRATEGIES)
@@ -362,7 +361,7 @@ def choose_questions(
     pool = open_rows[np.argsort(-doubt[open_rows], kind="stable")[:MAX_POOL]]
     scaled = Scaler("standard").fit(rows)(rows[pool]).astype(np.float64)
     distances = euclidean_distances(scaled)
-    width = max(NEAR * float(distances.mean()), 1e-12)
+    width = max(KERNEL_WIDTH * float(distances.mean()), 1e-12)
     in_question = belief[pool] * (1.0 - belief[pool])
     lengths = np.linalg.norm(in_question, axis=1, keepdims=True)
     in_question = in_question / np.maximum(lengths, 1e-12)

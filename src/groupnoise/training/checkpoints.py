@@ -82,7 +82,7 @@ class Checkpoints:
         self.keep = keep
         self.resume = resume
         self.report = report or _warn
-        self.tells_resumed = False
+        self.announces_resume = False
         self.stop_signal: int | None = None
         self._parent: Checkpoints | None = None
         self._lock: FolderLock | None = None
@@ -126,11 +126,11 @@ class Checkpoints:
             report=self.report,
         )
 
-    def tell_resumed(self) -> None:
-        """Report once that a fit goes on with what was saved, where `tells_resumed` asks for it."""
+    def announce_resume(self) -> None:
+        """Report once that a fit resumes from a save, if `announces_resume` is set."""
         whole = self if self._parent is None else self._parent
-        if whole.tells_resumed:
-            whole.tells_resumed = False
+        if whole.announces_resume:
+            whole.announces_resume = False
             whole.report(f"resuming the training saved in {whole.folder}")
 
     def stop(self, signal_number: int = 0) -> None:

@@ -41,7 +41,7 @@ from groupnoise.training.parameters import (
     saved_parameters,
     saved_weights,
 )
-from groupnoise.training.saver import training_alone
+from groupnoise.training.saver import exclusive_training
 from groupnoise.training.state import Moments
 from groupnoise.training.trainer import train
 from groupnoise.training.workers import Workers
@@ -77,14 +77,14 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
             raise ParameterError(f"{name}='auto' is chosen in fit, and this model was not fitted.")
         return getattr(self.trade_off_, name)
 
-    def _settle_trade_off(self, data: TrialData) -> None:
+    def _resolve_trade_off(self, data: TrialData) -> None:
         """Choose what is "auto" on held-out groups of the training data."""
         if hasattr(self, "trade_off_"):
             del self.trade_off_  # chosen in an earlier fit
         if is_auto(self.weighting_strength) or is_auto(self.temperature):
-            self.trade_off_ = choose_trade_off(self._for_trials(), data, self._generator())
+            self.trade_off_ = choose_trade_off(self._trial_estimator(), data, self._generator())
 
-    def _for_trials(self) -> MatchingEstimator:
+    def _trial_estimator(self) -> MatchingEstimator:
         """Return an estimator whose copies try values for what is "auto"."""
         return self
 
@@ -229,7 +229,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
             )
         self.members_ = nn.ModuleList()
         history = History()
-        with training_alone(checkpoint, workers or Workers()):
+        with exclusive_training(checkpoint, workers or Workers()):
             for member in range(1, n_members + 1):
                 model = build(torch_generator(generator))
                 self.members_.append(model)

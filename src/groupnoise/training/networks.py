@@ -18,7 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, below, generator_from
+from groupnoise.core.arrays import (
+    FloatArray,
+    ProgressCallback,
+    RandomState,
+    generator_from,
+    strip_prefix,
+)
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, find_device
 from groupnoise.core.threads import threads_for
@@ -226,10 +232,12 @@ class NetworkClassifier(SavedClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
-        self.network_ = rebuilt(self._build, below("network.", arrays))
+        self.network_ = rebuild_network(self._build, strip_prefix("network.", arrays))
 
 
-def rebuilt(build: Callable[[], nn.Module], arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
+def rebuild_network(
+    build: Callable[[], nn.Module], arrays: Mapping[str, NDArray[Any]]
+) -> nn.Module:
     """Return a network with the weights of a file, ready to answer."""
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
         network = build()

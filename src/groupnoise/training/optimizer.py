@@ -24,7 +24,7 @@ EPSILON = 1e-8
 """Added to the root of the second moment."""
 
 
-def _unhidden(method: Any) -> Any:
+def _unwrapped(method: Any) -> Any:
     return getattr(method, "__wrapped__", method)
 
 
@@ -35,10 +35,10 @@ class LightOptimizer(Optimizer):
     more than a second of processor time, as much as many a whole fit.
     """
 
-    add_param_group = _unhidden(Optimizer.add_param_group)
-    zero_grad = _unhidden(Optimizer.zero_grad)
-    state_dict = _unhidden(Optimizer.state_dict)
-    load_state_dict = _unhidden(Optimizer.load_state_dict)
+    add_param_group = _unwrapped(Optimizer.add_param_group)
+    zero_grad = _unwrapped(Optimizer.zero_grad)
+    state_dict = _unwrapped(Optimizer.state_dict)
+    load_state_dict = _unwrapped(Optimizer.load_state_dict)
 
     def __init_subclass__(cls) -> None:
         """Keep torch from wrapping `step` in hooks and a profile, a tenth of a small step."""
@@ -189,7 +189,7 @@ class RowAdam(LightOptimizer):
         self, table: Tensor, rows: Tensor, current: Tensor, gradient: Tensor, group: dict[str, Any]
     ) -> None:
         state = self._state_of(table)
-        first, second = (self._taken_out(state[name], name, rows) for name in ("first", "second"))
+        first, second = (self._gather_rows(state[name], name, rows) for name in ("first", "second"))
         shrink = group["lr"] * group["weight_decay"]
         if shrink:
             # Decay is summed over steps, so that a changing learning rate is made up for too.
@@ -208,7 +208,7 @@ class RowAdam(LightOptimizer):
         ):
             _put_rows(whole, rows, changed)
 
-    def _taken_out(self, moments: Tensor, name: str, rows: Tensor) -> Tensor:
+    def _gather_rows(self, moments: Tensor, name: str, rows: Tensor) -> Tensor:
         """Return rows of moments, in memory that is kept from step to step."""
         width = moments.shape[1]
         space = self._space.get(name, moments[:0])

@@ -47,15 +47,15 @@ FOLDER = "member-fit"
 IDENTITY = "fit.json"
 
 
-def identity_of(
+def training_identity(
     state: TrainingState,
     plan: TrainingPlan,
     parts: Mapping[str, Any],
     data: Iterable[NDArray[Any] | Tensor | None],
 ) -> dict[str, Any]:
     """Return all that must be the same for a training to resume, as JSON holds it."""
-    identity = {name: described(value) for name, value in parts.items()}
-    identity.update(described(asdict(plan)))
+    identity = {name: json_description(value) for name, value in parts.items()}
+    identity.update(json_description(asdict(plan)))
     for name, tensor in tensors_of(state.model).items():
         identity[f"shape of {name}"] = list(tensor.shape)
     identity["data"] = {FINGERPRINT: fingerprint(data)}
@@ -83,7 +83,7 @@ def check_same_training(where: object, saved: Mapping[str, Any], now: Mapping[st
         )
 
 
-def described(value: Any) -> Any:
+def json_description(value: Any) -> Any:
     """Return a description that JSON can hold and that is equal for equal settings.
 
     Dataclasses are described by their fields, arrays by their content, anything else that JSON
@@ -96,12 +96,14 @@ def described(value: Any) -> Any:
     if isinstance(value, (np.ndarray, Tensor)):
         return {FINGERPRINT: fingerprint([value])}
     if isinstance(value, (list, tuple)):
-        return [described(part) for part in value]
+        return [json_description(part) for part in value]
     if isinstance(value, Mapping):
-        return {str(name): described(part) for name, part in value.items()}
+        return {str(name): json_description(part) for name, part in value.items()}
     kind = type(value).__qualname__
     if is_dataclass(value):
-        parts = {field.name: described(getattr(value, field.name)) for field in fields(value)}
+        parts = {
+            field.name: json_description(getattr(value, field.name)) for field in fields(value)
+        }
         return {"kind": kind, **parts}
     return kind
 
@@ -122,7 +124,7 @@ def fingerprint(arrays: Iterable[NDArray[Any] | Tensor | None]) -> str:
     return digest.hexdigest()
 
 
-def training_alone(
+def exclusive_training(
     checkpoints: Checkpoints | None, workers: Workers
 ) -> AbstractContextManager[Any]:
     """Return a block in which no other training saves itself in the folder of this one.
@@ -150,7 +152,7 @@ class Saver:
         self.identity = {**identity, "number of workers": workers.count}
         self.workers = workers
         self._damaged: list[Path] = []
-        self._forget_time()
+        self._reset_timer()
 
     def restore(self, state: TrainingState) -> None:
         """Set a state to the newest save that can be read, if there is one."""
@@ -164,7 +166,7 @@ class Saver:
             (n_problems,) = self.workers.sum(float(problem is not None))
             if not n_problems:
                 if self.workers.rank == 0:
-                    self.checkpoints.tell_resumed()
+                    self.checkpoints.announce_resume()
                 return
             reason = problem or "the part of another worker is damaged."
             if saved == saves[0]:
@@ -178,7 +180,7 @@ class Saver:
                     f"{saved} is passed over, an older checkpoint is used: {reason}"
                 )
 
-    def go_back(self, state: TrainingState) -> None:
+    def restore_latest(self, state: TrainingState) -> None:
         """Set a state to the newest save of this training, if there is one."""
         for saved in reversed(self.checkpoints.saves()):
             if self._read(saved, state) is None:
@@ -233,7 +235,7 @@ class Saver:
             publish_save(self.checkpoints, number)
         self._damaged.clear()
         self.workers.wait()
-        self._forget_time()
+        self._reset_timer()
         return self.checkpoints.saves()[-1]
 
     def _is_due(self) -> bool:
@@ -242,7 +244,7 @@ class Saver:
             return True
         return seconds is not None and time.monotonic() - self._saved_at >= seconds
 
-    def _forget_time(self) -> None:
+    def _reset_timer(self) -> None:
         self._saved_at, self._steps = time.monotonic(), 0
 
 
@@ -280,7 +282,7 @@ class TrainingSaves:
         content, arrays = progress.pack()
         write_model(self.folder, kind=KIND, manifest=content, arrays=arrays)
 
-    def heed_stop(self) -> None:
+    def check_stop(self) -> None:
         """Leave the training if a stop was asked for; what is finished is saved."""
         if self.checkpoints.requested_stop is not None:
             raise TrainingStopped(
@@ -311,13 +313,16 @@ class FitSaves:
                 "another folder."
             )
         data = {"fingerprint": fingerprint(groups.arrays())}
-        identity = {**{name: described(value) for name, value in parameters.items()}, "data": data}
+        identity = {
+            **{name: json_description(value) for name, value in parameters.items()},
+            "data": data,
+        }
         known = self.folder / IDENTITY
         if known.is_file():
             checkpoints.check_resumed()
             saved = read_json(known)
             check_same_training(checkpoints.folder, saved["identity"], identity)
-            checkpoints.tell_resumed()
+            checkpoints.announce_resume()
             generator.bit_generator.state = saved["generator"]
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -338,7 +343,7 @@ _report: ContextVar[ProgressCallback | None] = ContextVar("report", default=None
 
 
 @contextmanager
-def small_models(saves: FitSaves | None, report: ProgressCallback | None) -> Iterator[None]:
+def search_context(saves: FitSaves | None, report: ProgressCallback | None) -> Iterator[None]:
     """Say where the small models of a search are saved when trained, and who hears of it."""
     tokens = _saves.set(saves), _report.set(report)
     try:

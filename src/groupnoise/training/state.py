@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from groupnoise.core.arrays import BoolArray, below, torch_generator
+from groupnoise.core.arrays import BoolArray, strip_prefix, torch_generator
 from groupnoise.core.model import MatchingModel
 from groupnoise.exceptions import ModelFileError
 from groupnoise.training.optimizer import RowAdam, make_optimizers
@@ -188,9 +188,9 @@ def unpack_state(
     shape.
     """
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    load_tensors(state.model, below(WEIGHTS, tensors))
-    _restore_moments(state, packed["moments"], below(MOMENTS, tensors))
-    drawn = below(GENERATORS, tensors)
+    load_tensors(state.model, strip_prefix(WEIGHTS, tensors))
+    _restore_moments(state, packed["moments"], strip_prefix(MOMENTS, tensors))
+    drawn = strip_prefix(GENERATORS, tensors)
     for name, generator in _generators(state):
         generator.set_state(drawn[name])
     if GLOBAL in drawn:
@@ -203,7 +203,7 @@ def unpack_state(
     state.history.records[:] = packed["history"]
     if packed["best"] is not None:
         state.best.epoch, state.best.value = packed["best"]["epoch"], packed["best"]["value"]
-        state.best.weights = below(BEST, tensors)
+        state.best.weights = strip_prefix(BEST, tensors)
 
 
 def first_not_finite(arrays: Mapping[str, NDArray[Any]]) -> str | None:
@@ -233,7 +233,7 @@ def _restore_moments(
         # Adam keeps the number of its steps, a scalar, on the CPU.
         placed = {
             name: t.clone() if t.dim() == 0 else t.clone().to(parameter.device)
-            for name, t in below(f"{key}.", tensors).items()
+            for name, t in strip_prefix(f"{key}.", tensors).items()
         }
         moments = {**numbers.get(key, {}), **placed}
         if moments:
@@ -304,7 +304,7 @@ def restore_moments(
             state[own][: len(kept)] = torch.from_numpy(kept).to(parameter.device)
 
 
-def checked_moments(arrays: Mapping[str, NDArray[np.float32]]) -> Moments:
+def check_moments(arrays: Mapping[str, NDArray[np.float32]]) -> Moments:
     """Return moments from a file that may hold anything.
 
     Raises ModelFileError if a number is not finite, or one is missing.
@@ -322,7 +322,7 @@ def checked_moments(arrays: Mapping[str, NDArray[np.float32]]) -> Moments:
     return dict(arrays)
 
 
-def without_rows(moments: Mapping[str, NDArray[np.float32]], kept: BoolArray) -> Moments:
+def keep_rows(moments: Mapping[str, NDArray[np.float32]], kept: BoolArray) -> Moments:
     """Return moments of the items that stay.
 
     `kept`: which they are; items after those that the moments know are none of theirs.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.objective import mean_probability
+from groupnoise.core.objective import average_log_probabilities
 from groupnoise.decisions.halving import standard_error
 
 LOWEST, HIGHEST = 0.05, 20.0
@@ -22,7 +22,7 @@ happen to be all right would make any model certain."""
 WRONG_SHARE = 0.01
 """Fraction of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
 can cost without bound."""
-N_TRIED = 24
+GRID_SIZE = 24
 """Temperatures of which the best is tried on other folds."""
 N_FOLDS = 5
 Likelihood = Callable[[Tensor], Tensor]
@@ -54,7 +54,7 @@ class CalibrationTrial(NamedTuple):
         )
 
 
-def judge_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
+def evaluate_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
     """Return whether a calibration is worth keeping, by the log loss of each group.
 
     By more than a standard error: what is level would make probabilities worse as often as better.
@@ -64,13 +64,13 @@ def judge_calibration(of: str, before: FloatArray, after: FloatArray) -> Calibra
     return CalibrationTrial(of, float(before.mean()), float(after.mean()), is_taken)
 
 
-def folds_of(n_groups: int) -> list[tuple[IntArray, IntArray]]:
+def calibration_folds(n_groups: int) -> list[tuple[IntArray, IntArray]]:
     """Return the groups that calibrate and those that judge, of each fold."""
     fold = np.arange(n_groups) % min(N_FOLDS, max(2, n_groups))
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
 
 
-def try_temperature(
+def cross_validate_temperature(
     of: str,
     members: list[Tensor],
     likelihood: Likelihood,
@@ -82,15 +82,17 @@ def try_temperature(
     """Return what a temperature is worth on groups that it was not fitted on."""
     members = [member.double() for member in members]
     present = math.log(now)
-    grid = np.append(np.linspace(math.log(LOWEST), math.log(HIGHEST), N_TRIED), present)
+    grid = np.append(np.linspace(math.log(LOWEST), math.log(HIGHEST), GRID_SIZE), present)
     cooled = ([(each / math.exp(value)).log_softmax(-1) for each in members] for value in grid)
-    losses = np.stack([-likelihood(mean_probability(each, weights)).numpy() for each in cooled])
+    losses = np.stack(
+        [-likelihood(average_log_probabilities(each, weights)).numpy() for each in cooled]
+    )
     prior = 0.5 * (grid / PRIOR_SPREAD) ** 2
     after = np.zeros(losses.shape[1])
-    for others, own in folds_of(len(after)):
+    for others, own in calibration_folds(len(after)):
         best = int(np.nanargmin(losses[:, others].sum(axis=1) + prior))
         after[own] = losses[best, own]
-    return judge_calibration(of, losses[-1], after)._replace(judged_by=judged_by)
+    return evaluate_calibration(of, losses[-1], after)._replace(judged_by=judged_by)
 
 
 def fit_temperature(
@@ -107,7 +109,7 @@ def fit_temperature(
 
     def loss(log_temperature: float) -> float:
         cooled = [(each / math.exp(log_temperature)).log_softmax(-1) for each in members]
-        groups = likelihood(mean_probability(cooled, weights))
+        groups = likelihood(average_log_probabilities(cooled, weights))
         prior = 0.5 * (log_temperature / PRIOR_SPREAD) ** 2
         return prior / len(groups) - float(groups.mean())
 
@@ -126,11 +128,11 @@ def candidate_likelihood(candidates: BoolArray) -> Likelihood:
     chance = allowed.double().mean(-1)  # of an even guess
 
     def likelihood(log_proba: Tensor) -> Tensor:
-        return with_guesses((log_proba.exp() * allowed).sum(-1), chance)
+        return mix_with_chance((log_proba.exp() * allowed).sum(-1), chance)
 
     return likelihood
 
 
-def with_guesses(proba: Tensor, chance: Tensor | float) -> Tensor:
+def mix_with_chance(proba: Tensor, chance: Tensor | float) -> Tensor:
     """Return log probabilities if a small fraction of all answers were guesses, right by chance."""
     return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)

@@ -18,8 +18,8 @@ from groupnoise.core.arrays import IntArray, ProgressCallback
 from groupnoise.core.batching import (
     batch_rows,
     collate,
-    parts_of_batch,
     pooled_batch_rows,
+    split_batch,
 )
 from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.device import CPU
@@ -30,9 +30,9 @@ from groupnoise.core.pair_matching import Matcher
 from groupnoise.core.threads import StepWatch, threads_for
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.explicit_steps import ExplicitStep, find_explicit_step
 from groupnoise.training.parameters import History, TrainingPlan
-from groupnoise.training.quick_steps import QuickStep, find_quick_step
-from groupnoise.training.saver import Saver, identity_of, training_alone
+from groupnoise.training.saver import Saver, exclusive_training, training_identity
 from groupnoise.training.state import Moments, TrainingState, moments_of, restore_moments
 from groupnoise.training.workers import Workers
 
@@ -86,7 +86,7 @@ def train(
     state = TrainingState.begin(model.to(device), plan, generator, history)
     if moments:
         restore_moments(model, state.optimizers, moments)
-    with training_alone(checkpoints, workers):
+    with exclusive_training(checkpoints, workers):
         saver = None
         if checkpoints is not None:
             parts = {
@@ -96,7 +96,7 @@ def train(
                 "validation": validate is not None,
             }
             data = (*groups.arrays(), allowed, group_weights, model.target_inputs)
-            saver = Saver(checkpoints, identity_of(state, plan, parts, data), workers)
+            saver = Saver(checkpoints, training_identity(state, plan, parts, data), workers)
             saver.restore(state)
         training = _Training(
             groups,
@@ -138,7 +138,7 @@ class _Training:
     saver: Saver | None
     device: torch.device = CPU
     watch: StepWatch = field(default_factory=StepWatch)
-    known: dict[str, QuickStep | None] = field(default_factory=dict)
+    known: dict[str, ExplicitStep | None] = field(default_factory=dict)
 
     def work_of_step(self, model: MatchingModel) -> float:
         """Return about how many multiplications a batch takes forward."""
@@ -161,7 +161,7 @@ class _Training:
         except GroupNoiseError as error:
             if isinstance(error, TrainingError) and state.best.epoch is None and self.saver:
                 # A gradient may have spoilt the weights before the loss shows it.
-                self.saver.go_back(state)
+                self.saver.restore_latest(state)
             state.best.restore(state.model)
             raise
         finally:
@@ -216,8 +216,8 @@ class _Training:
         parts = [rows]
         if self.plan.max_objects is not None:
             sizes = self.groups.offsets[rows + 1] - self.groups.offsets[rows]
-            parts = list(parts_of_batch(rows, sizes, self.plan.max_objects))
-        quick = self._quick_step(state)
+            parts = list(split_batch(rows, sizes, self.plan.max_objects))
+        quick = self._explicit_step(state)
         if quick is not None and len(parts) == 1:
             weights = None if self.group_weights is None else self.group_weights[rows]
             found = quick.loss(
@@ -240,13 +240,13 @@ class _Training:
                 loss.backward()
         return value, partial(self._descend, state, loss)
 
-    def _quick_step(self, state: TrainingState) -> QuickStep | None:
+    def _explicit_step(self, state: TrainingState) -> ExplicitStep | None:
         """Return the step without autograd, if this training may take one."""
         if "step" not in self.known:
             alone = self.workers.count == 1 and self.device == CPU
             parts = (state.model, self.pair, self.objective, state.optimizers)
             n_steps = self.plan.max_epochs * self._steps_per_epoch
-            self.known["step"] = find_quick_step(*parts, n_steps=n_steps) if alone else None
+            self.known["step"] = find_explicit_step(*parts, n_steps=n_steps) if alone else None
         return self.known["step"]
 
     def _descend(self, state: TrainingState, loss: Tensor) -> None:

@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
-from groupnoise.core.selective import belief_with_errors, foretold_candidates, hidden_errors
+from groupnoise.core.selective import belief_with_errors, hidden_errors, n_predictable_candidates
 from groupnoise.votes.apart import foretold_apart, n_trainings
 from groupnoise.votes.averaged import averaged_over_annotators
 from groupnoise.votes.ballots import Votes, is_checked
@@ -367,7 +367,7 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
     inside = rows[is_inside], best[is_inside]
     errors = hidden_errors(predicted, belief, named)
     # Runner-ups understate it where errors hide less often than not; else they tell it themselves.
-    more = errors * foretold_candidates(predicted, named, by_label=True)
+    more = errors * n_predictable_candidates(predicted, named, by_label=True)
     errors = max(errors, min(more, float((~is_inside).sum())))
     halfway = (errors + float((1.0 - belief[inside]).sum())) / 2.0
     logs = np.where(named, np.log(np.maximum(belief, MIN_PROBABILITY)), -np.inf)

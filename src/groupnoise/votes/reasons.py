@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from groupnoise.core.misspelt_labels import OWN_LABEL
+from groupnoise.core.label_typos import OWN_LABEL
 from groupnoise.core.words import counted, quoted
 from groupnoise.io.answer_files import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.columns.features import column_of_names

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from groupnoise.core.arrays import FloatArray
-from groupnoise.core.misspelt_labels import MAX_RARE_ROWS, OFTENER, labels_like, likely_slips
+from groupnoise.core.label_typos import MAX_RARE_ROWS, MIN_RATIO, likely_typos, similar_labels
 from groupnoise.io.labels.heard import heard_in_words, heard_labels
 from groupnoise.io.tables.sources import Report
 from groupnoise.votes.ballots import Votes, labels_of
@@ -53,7 +53,7 @@ def entries_as_heard(
 def slips_of(votes: Votes) -> dict[str, str]:
     """Return the rare labels that look misspelt, and what was meant."""
     counts = votes.candidates().sum(axis=0).tolist()
-    return likely_slips(dict(zip(votes.class_names, counts, strict=True)))
+    return likely_typos(dict(zip(votes.class_names, counts, strict=True)))
 
 
 def habits_of(votes: Votes) -> dict[str, tuple[str, str]]:
@@ -72,11 +72,11 @@ def habits_of(votes: Votes) -> dict[str, tuple[str, str]]:
         if n_slips <= MAX_RARE_ROWS:
             continue
         others = by_whom.sum(axis=0) - by_whom[who]
-        like = labels_like(names[slip], [names[k] for k in np.flatnonzero(others)])
+        like = similar_labels(names[slip], [names[k] for k in np.flatnonzero(others)])
         if len(like) != 1:
             continue
         meant = names.index(like[0])
-        if others[meant] < n_slips or OFTENER * by_whom[who, meant] > n_slips:
+        if others[meant] < n_slips or MIN_RATIO * by_whom[who, meant] > n_slips:
             continue
         beside = np.isin(votes.rows, votes.rows[named[:, slip]]) & (votes.annotators != who)
         if 2 * named[beside, meant].sum() >= beside.sum():

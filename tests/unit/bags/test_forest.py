@@ -18,7 +18,7 @@ from groupnoise.bags.search.portfolio import bag_options, facts_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups
-from groupnoise.core.trees import joined_trees
+from groupnoise.core.trees import join_trees
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 
@@ -163,7 +163,7 @@ def test_trees_that_are_finished_are_not_grown_again(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("grown again")
 
-    monkeypatch.setattr(other_members, "grown_tree", fail)
+    monkeypatch.setattr(other_members, "grow_tree", fail)
     resumed = MaxMatchingMILClassifier(encoder="trees", random_state=0).fit(
         bags, is_positive, checkpoint=Checkpoints(tmp_path / "saved", resume=True)
     )
@@ -233,7 +233,7 @@ def test_some_trees_of_a_forest_answer_as_they_did():
         for depth in (1, 4, None)
     ]
     trees.append(DecisionTreeRegressor().fit(rows[:1], shares[:1]))  # a leaf that asks nothing
-    encoder, inputs = joined_trees(trees, 3), torch.from_numpy(rows)
+    encoder, inputs = join_trees(trees, 3), torch.from_numpy(rows)
     expected = np.stack([each.predict(rows) for each in trees], axis=1)
     np.testing.assert_allclose(encoder.answers(inputs), expected, atol=1e-6)
     for numbers in ([1], [3], [2, 0, 3]):

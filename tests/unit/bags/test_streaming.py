@@ -228,7 +228,7 @@ def test_answers_about_streamed_bags_are_those_of_memory(on_disk, monkeypatch):
     from groupnoise.core import streamed_groups
     from groupnoise.io import BagDataset
 
-    monkeypatch.setattr(streamed_groups, "MAX_ANSWERED", 50)
+    monkeypatch.setattr(streamed_groups, "MAX_OBJECTS_AT_ONCE", 50)
     streamed, bags, y = on_disk
     labels = np.eye(2, dtype=bool)[y]
     ours, theirs = (BagDataset("bags", b, labels, ["0", "1"]) for b in (streamed, bags))

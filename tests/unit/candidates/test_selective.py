@@ -13,15 +13,15 @@ from groupnoise.core.selective import (
     SetCalibration,
     belief_in_candidates,
     belief_with_errors,
-    foretold_candidates,
     hidden_errors,
+    n_predictable_candidates,
     risk_coverage,
 )
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.calibration import (
-    calibrated_by,
-    choose_questions,
-    why_not_to_trust_sets,
+    fit_set_calibration,
+    select_queries,
+    unreliable_sets_warning,
 )
 
 
@@ -47,7 +47,7 @@ def digits():
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
 def test_sets_calibrated_by_candidates_hold_the_truth_as_often_as_they_say(alpha):
     generator = np.random.default_rng(0)
-    calibration = calibrated_by(*simulated(2000, generator)[:2])
+    calibration = fit_set_calibration(*simulated(2000, generator)[:2])
     proba, _, truth = simulated(4000, generator)
     inside = calibration.sets(proba, alpha)
     held = inside[np.arange(4000), truth].mean()
@@ -59,7 +59,7 @@ def test_a_model_that_sounds_too_sure_is_not_believed():
     generator = np.random.default_rng(1)
     proba, candidates, _ = simulated(2000, generator)
     loud = proba**2 / (proba**2).sum(axis=1, keepdims=True)
-    calibration = calibrated_by(loud, candidates)
+    calibration = fit_set_calibration(loud, candidates)
     proba, _, truth = simulated(4000, generator)
     loud = proba**2 / (proba**2).sum(axis=1, keepdims=True)
     held = calibration.sets(loud, 0.1)[np.arange(4000), truth].mean()
@@ -75,7 +75,7 @@ def test_every_class_can_be_held_to_the_level_by_itself():
         return proba / proba.sum(axis=1, keepdims=True), candidates, truth
 
     proba, candidates, truth = rare(3000)
-    calibration = calibrated_by(proba, candidates, truth)
+    calibration = fit_set_calibration(proba, candidates, truth)
     proba, _, truth = rare(6000)
     rows = np.flatnonzero(truth == 0)
     alike = calibration.sets(proba, 0.1)[rows, 0].mean()
@@ -92,7 +92,7 @@ def test_a_class_of_few_rows_is_held_by_these_and_by_what_all_classes_are():
         proba[:, 0] *= 0.2
         proba /= proba.sum(axis=1, keepdims=True)
         few = np.sort(np.r_[np.flatnonzero(truth != 0)[:300], np.flatnonzero(truth == 0)[:10]])
-        calibration = calibrated_by(proba[few], candidates[few], truth[few])
+        calibration = fit_set_calibration(proba[few], candidates[few], truth[few])
         rows = np.setdiff1d(np.flatnonzero(truth == 0), few)
         ways = (False, True)
         held.append([calibration.sets(proba[rows], 0.1, by_class=way)[:, 0].mean() for way in ways])
@@ -114,13 +114,13 @@ def test_a_threshold_is_the_plain_quantile_where_the_truth_is_known():
 
 def test_too_few_rows_give_sets_of_all_labels():
     proba = np.full((5, 3), 1 / 3)
-    calibration = calibrated_by(proba, np.ones((5, 3), dtype=bool))
+    calibration = fit_set_calibration(proba, np.ones((5, 3), dtype=bool))
     assert calibration.sets(proba, 0.05).all()
 
 
 def test_answers_given_at_a_risk_are_wrong_no_more_often():
     generator = np.random.default_rng(4)
-    calibration = calibrated_by(*simulated(3000, generator, spread=0.1)[:2])
+    calibration = fit_set_calibration(*simulated(3000, generator, spread=0.1)[:2])
     proba, _, truth = simulated(6000, generator, spread=0.1)
     for risk in (0.03, 0.1):
         answered = ~calibration.abstains(proba, risk)
@@ -187,14 +187,14 @@ def test_questions_are_open_distinct_and_not_all_of_one_kind(digits):
 def test_copies_of_a_row_are_asked_about_once():
     belief = np.array([[0.5, 0.5, 0.0]] * 6 + [[0.6, 0.0, 0.4]])
     rows = np.array([[0.0, 0.0]] * 6 + [[5.0, 5.0]])
-    asked = choose_questions(belief, rows, 2)
+    asked = select_queries(belief, rows, 2)
     assert asked[0] < 6
     assert asked[1] == 6
 
 
 def test_nothing_is_asked_where_all_is_known():
     belief = np.eye(3)
-    assert len(choose_questions(belief, np.eye(3), 2)) == 0
+    assert len(select_queries(belief, np.eye(3), 2)) == 0
 
 
 def test_few_points_of_a_curve_end_at_all_rows():
@@ -246,7 +246,7 @@ def test_sets_hold_the_truth_where_wrong_labels_that_are_likely_are_candidates()
     candidates = generator.random((n_rows, 10)) < 0.1
     candidates[np.arange(n_rows), truth] = True
     candidates[np.arange(n_rows), twin] |= generator.random(n_rows) < 0.5
-    inside = calibrated_by(proba, candidates).sets(proba, 0.1)
+    inside = fit_set_calibration(proba, candidates).sets(proba, 0.1)
     assert inside[np.arange(n_rows), truth].mean() > 0.88
     plain = SetCalibration(proba, belief_in_candidates(proba, candidates)).sets(proba, 0.1)
     assert plain[np.arange(n_rows), truth].mean() < 0.85
@@ -270,29 +270,29 @@ def test_sets_are_wide_and_a_warning_tells_where_candidates_depend_on_what_is_se
     generator = np.random.default_rng(0)
     proba, candidates, truth = ages(3000, generator)
     rows = np.arange(3000)
-    assert "the features predict" in why_not_to_trust_sets(proba, candidates)
+    assert "the features predict" in unreliable_sets_warning(proba, candidates)
     plain = SetCalibration(proba, belief_in_candidates(proba, candidates))
     assert plain.sets(proba, 0.1)[rows, truth].mean() < 0.8
-    calibration = calibrated_by(proba, candidates)
+    calibration = fit_set_calibration(proba, candidates)
     assert abs(calibration.sets(proba, 0.1)[rows, truth].mean() - 0.9) < 0.02
     known = np.where(rows < 200, truth, -1)
-    few = calibrated_by(proba, candidates, known).sets(proba, 0.1)
+    few = fit_set_calibration(proba, candidates, known).sets(proba, 0.1)
     assert abs(few[rows, truth].mean() - 0.9) < 0.05
     proba, candidates, _ = simulated(3000, generator, n_classes=12)
-    assert why_not_to_trust_sets(proba, candidates) is None
+    assert unreliable_sets_warning(proba, candidates) is None
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 12])
 def test_candidates_that_features_foretell_are_those_of_a_plain_count(n_classes):
     generator = np.random.default_rng(0)
     proba, candidates, _ = simulated(2000, generator, n_classes=n_classes)
-    found = foretold_candidates(proba, candidates)
+    found = n_predictable_candidates(proba, candidates)
     assert found == pytest.approx(reference.foretold_candidates_loop(proba, candidates))
     if n_classes == 12:
         assert abs(found - 1.0) < 0.2  # the truth stands in the lower half now and then
     by_label = reference.foretold_candidates_by_label(proba, candidates, 5.0)
-    assert foretold_candidates(proba, candidates, by_label=True) == pytest.approx(by_label)
-    assert foretold_candidates(proba, np.ones_like(candidates)) == 1.0
+    assert n_predictable_candidates(proba, candidates, by_label=True) == pytest.approx(by_label)
+    assert n_predictable_candidates(proba, np.ones_like(candidates)) == 1.0
 
 
 def test_labels_that_often_are_candidates_do_not_pass_for_foretold():
@@ -302,8 +302,8 @@ def test_labels_that_often_are_candidates_do_not_pass_for_foretold():
     candidates = generator.random((4000, 12)) < 2.0 * frequency  # whatever the row is
     candidates[rows, truth] = True
     proba = 0.2 * np.eye(12)[truth] + 0.1 * frequency + 0.1 * generator.random((4000, 12))
-    assert foretold_candidates(proba, candidates) > 1.2
-    assert abs(foretold_candidates(proba, candidates, by_label=True) - 1.0) < 0.1
+    assert n_predictable_candidates(proba, candidates) > 1.2
+    assert abs(n_predictable_candidates(proba, candidates, by_label=True) - 1.0) < 0.1
 
 
 def test_what_is_guaranteed_needs_no_assumption_about_the_candidates():
@@ -313,7 +313,7 @@ def test_what_is_guaranteed_needs_no_assumption_about_the_candidates():
     candidates = truth[:, None] == np.arange(8)
     candidates[np.arange(2000), order[:, 0]] = True  # the answer is always a candidate
     rows = np.arange(2000)
-    calibration = calibrated_by(proba[:1000], candidates[:1000])
+    calibration = fit_set_calibration(proba[:1000], candidates[:1000])
     assumed = calibration.sets(proba[1000:], 0.1)[rows[:1000], truth[1000:]].mean()
     sure = calibration.sets(proba[1000:], 0.1, guaranteed=True)[rows[:1000], truth[1000:]].mean()
     assert assumed < 0.85

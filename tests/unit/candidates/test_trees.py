@@ -15,7 +15,7 @@ import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
 from groupnoise.candidates import add_candidates, solved
 from groupnoise.candidates.solved import Growing, grow_trees
-from groupnoise.core.trees import FLOOR, MAX_DEPTH, joined_trees
+from groupnoise.core.trees import FLOOR, MAX_DEPTH, join_trees
 from groupnoise.exceptions import ModelFileError
 
 
@@ -55,7 +55,7 @@ def test_tables_answer_what_the_trees_answered():
     growing = [Growing(rows[:80], weights, extra, generator) for extra in (False, True)]
     grown = [each.tree(shares, each.draw()) for each in growing]
     mean = np.mean([each.predict(rows) for each in grown], axis=0)
-    logits = joined_trees(grown, rows.shape[1])(torch.from_numpy(rows)).numpy()
+    logits = join_trees(grown, rows.shape[1])(torch.from_numpy(rows)).numpy()
     np.testing.assert_allclose(np.exp(logits), mean + FLOOR / 3, atol=1e-6)
 
 

@@ -16,7 +16,7 @@ from groupnoise.clicks.evaluation.evaluate import (
 from groupnoise.clicks.evaluation.history_split import last_queries, split_histories
 from groupnoise.clicks.evaluation.judged import judge_targets
 from groupnoise.clicks.evaluation.ranking import rank_and_list, rank_by_popularity
-from groupnoise.core.metrics import hit_rows
+from groupnoise.core.metrics import hit_per_row
 from groupnoise.exceptions import DataError
 
 
@@ -122,7 +122,7 @@ def test_new_targets_are_judged_apart_from_what_was_clicked_before(shop, fitted)
     assert found.rows["clicked_before"].tolist() == again
     ranks = rank_targets(fitted, last_queries(log.histories).groups, 80, "full")
     new = np.flatnonzero(~np.array(again))
-    hits = [hit_rows(ranks.n_better[[row]], ranks.n_tied[[row]], 10)[0] for row in new]
+    hits = [hit_per_row(ranks.n_better[[row]], ranks.n_tied[[row]], 10)[0] for row in new]
     assert found.metrics["new-item HIT@10"] == pytest.approx(np.mean(hits))
     assert found.majority["new-item HIT@10"] < found.metrics["new-item HIT@10"]
     low, high = found.intervals["new-item HIT@10"]

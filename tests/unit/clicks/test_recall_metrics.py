@@ -7,7 +7,7 @@ import pytest
 
 import reference
 from groupnoise.clicks.evaluation import recall_metrics as metrics
-from groupnoise.core.metrics import gain_rows, hit_at_k, hit_rows, reciprocal_rows
+from groupnoise.core.metrics import hit_at_k, hit_per_row, ndcg_per_row, reciprocal_rank_per_row
 from groupnoise.exceptions import DataError
 
 RNG = np.random.default_rng(0)
@@ -20,9 +20,9 @@ POPULARITY = RNG.integers(0, 9, size=12).astype(float)
 @pytest.mark.parametrize(
     ("rows_of", "value_at"),
     [
-        (hit_rows, lambda position: 1.0),
-        (gain_rows, lambda position: 1 / math.log2(position + 2)),
-        (reciprocal_rows, lambda position: 1 / (position + 1)),
+        (hit_per_row, lambda position: 1.0),
+        (ndcg_per_row, lambda position: 1 / math.log2(position + 2)),
+        (reciprocal_rank_per_row, lambda position: 1 / (position + 1)),
     ],
 )
 def test_figures_of_tied_targets_are_means_over_the_positions_they_may_have(rows_of, value_at, k):
@@ -33,7 +33,7 @@ def test_figures_of_tied_targets_are_means_over_the_positions_they_may_have(rows
 
 
 def test_means_are_those_of_the_rows():
-    assert hit_at_k(BETTER, TIED, 5) == pytest.approx(hit_rows(BETTER, TIED, 5).mean())
+    assert hit_at_k(BETTER, TIED, 5) == pytest.approx(hit_per_row(BETTER, TIED, 5).mean())
 
 
 def test_coverage_novelty_and_gini_agree_with_loops():

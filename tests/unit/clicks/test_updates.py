@@ -19,7 +19,7 @@ from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.training.optimizer import Adam
-from groupnoise.training.state import Moments, checked_moments, restore_moments
+from groupnoise.training.state import Moments, check_moments, restore_moments
 
 MEMBERS: dict[str, Any] = {
     "dim": 8,
@@ -274,6 +274,6 @@ def test_an_optimizer_that_cannot_be_kept_is_refused() -> None:
         fitted(normalization="click", n_members=2, keep_optimizer=True)
     (moments,) = fitted(keep_optimizer=True).optimizer_state_
     with pytest.raises(ModelFileError, match=r"no moments as .*second"):
-        checked_moments({**moments, "bias.second": moments["bias.second"] - 1e9})
+        check_moments({**moments, "bias.second": moments["bias.second"] - 1e9})
     with pytest.raises(ModelFileError, match="holds no moments"):
-        checked_moments({name: moments[name] for name in moments if name != "bias.steps"})
+        check_moments({name: moments[name] for name in moments if name != "bias.steps"})

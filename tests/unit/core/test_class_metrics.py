@@ -6,10 +6,10 @@ import pytest
 import reference
 from groupnoise.core.class_metrics import (
     calibration_metrics,
+    class_frequencies,
     class_metrics,
+    frequency_array,
     majority_metrics,
-    rates_of,
-    shares_of,
 )
 
 
@@ -60,7 +60,9 @@ def test_what_is_not_rated_is_no_negative():
 
 def test_the_majority_may_be_that_of_the_training():
     labels = np.eye(2, dtype=bool)[[0, 0, 0, 1]]
-    rates = rates_of(shares_of(labels[[0, 3, 3, 3]], ["fox", "owl"]), ["owl", "fox", "elk"])
+    rates = frequency_array(
+        class_frequencies(labels[[0, 3, 3, 3]], ["fox", "owl"]), ["owl", "fox", "elk"]
+    )
     assert rates.tolist() == [0.75, 0.25, 0.0, 0.0]  # by name, and last no class
     figures = majority_metrics(labels, rates=np.array([0.25, 0.75]))
     assert figures["accuracy"] == 0.25

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingPartialLabelClassifier
-from groupnoise.core.prior_weights import spread_over_neighbours
+from groupnoise.core.prior_weights import smooth_over_neighbours
 from groupnoise.exceptions import ParameterError
 
 
@@ -22,34 +22,34 @@ def test_each_label_is_the_gaussian_average_of_those_around_it() -> None:
             parts = [w * float(p) for w, p in zip(weights, given[row], strict=True)]
             expected[row, label] = sum(parts) / sum(weights)
     expected /= expected.sum(-1, keepdim=True)
-    torch.testing.assert_close(spread_over_neighbours(given.log(), 1.5).exp(), expected)
+    torch.testing.assert_close(smooth_over_neighbours(given.log(), 1.5).exp(), expected)
 
 
 def test_numbers_as_text_are_neighbours_by_their_numbers() -> None:
     given = torch.rand(3, 12, dtype=torch.float64).log_softmax(-1)
     labels = np.arange(12).astype(str)
     order = np.argsort(labels)
-    spread = spread_over_neighbours(given[:, order], 1.0, labels[order])
-    torch.testing.assert_close(spread, spread_over_neighbours(given, 1.0)[:, order])
+    spread = smooth_over_neighbours(given[:, order], 1.0, labels[order])
+    torch.testing.assert_close(spread, smooth_over_neighbours(given, 1.0)[:, order])
     names = np.array([f"c{label}" for label in labels])
-    by_column = spread_over_neighbours(given, 1.0, names)
-    torch.testing.assert_close(by_column, spread_over_neighbours(given, 1.0))
+    by_column = smooth_over_neighbours(given, 1.0, names)
+    torch.testing.assert_close(by_column, smooth_over_neighbours(given, 1.0))
 
 
 def test_no_spread_changes_nothing() -> None:
     given = torch.rand(2, 4).log_softmax(-1)
-    assert spread_over_neighbours(given, 0.0) is given
+    assert smooth_over_neighbours(given, 0.0) is given
 
 
 def test_two_neighbours_that_agree_beat_one_that_stands_alone() -> None:
     given = torch.tensor([[0.0, 0.28, 0.30, 0.0, 0.0, 0.0, 0.42, 0.0, 0.0, 0.0]]).log()
     assert given.argmax() == 6
-    assert spread_over_neighbours(given, 1.0).argmax() in (1, 2)
+    assert smooth_over_neighbours(given, 1.0).argmax() in (1, 2)
 
 
 def test_impossible_labels_stay_finite() -> None:
     given = torch.tensor([[1.0] + [0.0] * 60]).log()
-    assert torch.isfinite(spread_over_neighbours(given, 0.5)).all()
+    assert torch.isfinite(smooth_over_neighbours(given, 0.5)).all()
 
 
 def test_the_classifier_spreads_its_answers_and_keeps_the_setting(tmp_path) -> None:

@@ -3,7 +3,7 @@
 import torch
 
 from groupnoise.core import batching as module
-from groupnoise.core.batching import inner_products, products_of_members
+from groupnoise.core.batching import inner_products, member_products
 
 
 def members():
@@ -21,9 +21,9 @@ def test_products_equal_the_plain_ones_with_their_gradient():
 
 def test_products_too_many_to_hold_are_left_out_but_for_those_with_the_target(monkeypatch):
     vectors = members()
-    with_target, among_objects = products_of_members(vectors)
+    with_target, among_objects = member_products(vectors)
     assert among_objects.shape == (3, 3, 3)
     monkeypatch.setattr(module, "PRODUCT_ELEMENTS", 3 * 4 * 4 - 1)
-    alone, nothing = products_of_members(vectors)
+    alone, nothing = member_products(vectors)
     assert nothing is None
     torch.testing.assert_close(alone, with_target)

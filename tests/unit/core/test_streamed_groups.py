@@ -6,9 +6,9 @@ import pytest
 from groupnoise import Groups
 from groupnoise.core import collate
 from groupnoise.core.arrays import blocks
-from groupnoise.core.batching import parts_of_batch
+from groupnoise.core.batching import split_batch
 from groupnoise.core.scaling import Scaler
-from groupnoise.core.streamed_groups import StreamedGroups, groups_of_rows, scaled_groups
+from groupnoise.core.streamed_groups import StreamedGroups, make_groups, scaled_groups
 from groupnoise.exceptions import DataError, EmptyGroupError
 
 SIZES = [3, 1, 5, 2, 4]
@@ -63,9 +63,9 @@ def test_features_far_from_zero_keep_their_digits(tmp_path):
 
 
 def test_rows_at_even_distances_come_from_all_groups(streamed, rows):
-    np.testing.assert_array_equal(streamed.some_rows(100), rows)
-    np.testing.assert_array_equal(streamed.some_rows(5), rows[::3])
-    np.testing.assert_array_equal(streamed.subset([2, 0]).some_rows(4), rows[[4, 6, 8, 1]])
+    np.testing.assert_array_equal(streamed.sample_rows(100), rows)
+    np.testing.assert_array_equal(streamed.sample_rows(5), rows[::3])
+    np.testing.assert_array_equal(streamed.subset([2, 0]).sample_rows(4), rows[[4, 6, 8, 1]])
 
 
 def test_an_empty_group_and_wrong_offsets_are_refused(streamed, rows, tmp_path):
@@ -82,10 +82,10 @@ def test_only_what_is_mapped_and_large_is_streamed(rows, offsets, streamed, monk
     from groupnoise.core import streamed_groups
 
     mapped = streamed.objects
-    assert type(groups_of_rows(mapped, offsets)) is Groups
+    assert type(make_groups(mapped, offsets)) is Groups
     monkeypatch.setattr(streamed_groups, "MAX_BYTES_IN_MEMORY", 4 * rows.size - 1)
-    assert type(groups_of_rows(mapped, offsets)) is StreamedGroups
-    assert type(groups_of_rows(rows, offsets)) is Groups
+    assert type(make_groups(mapped, offsets)) is StreamedGroups
+    assert type(make_groups(rows, offsets)) is Groups
 
 
 def test_a_private_mapping_keeps_what_was_written_to_it(tmp_path):
@@ -101,6 +101,6 @@ def test_parts_of_a_batch_are_bounded_by_objects_and_leave_nothing_out():
     for _ in range(20):
         sizes = generator.integers(1, 60, size=int(generator.integers(1, 30)))
         rows = generator.permutation(len(sizes))
-        parts = list(parts_of_batch(rows, sizes[rows], 50))
+        parts = list(split_batch(rows, sizes[rows], 50))
         assert np.concatenate(parts).tolist() == rows.tolist()
         assert all(len(part) * sizes[part].max() <= 50 or len(part) == 1 for part in parts)

@@ -166,7 +166,10 @@ def test_compiled_loops_give_what_they_give_in_python():
     rows = generator.permutation(30)[:9]
     numbers = np.array([0.1, 0.999, 0.001, 0.05, 0.03, 1e-8], dtype=np.float32)
     found = {}
-    for name, kernels in {"numba": compiled.kernels_for(compiled.MIN_STEPS), **KERNELS}.items():
+    for name, kernels in {
+        "numba": compiled.training_kernels(compiled.MIN_STEPS),
+        **KERNELS,
+    }.items():
         if kernels is None:
             continue
         result, gradient, table = np.empty_like(slopes), np.zeros_like(vectors), vectors.copy()
@@ -184,9 +187,9 @@ def test_short_trainings_and_machines_without_a_numba_that_fits_compile_nothing(
     def does_not_fit(name):
         raise ImportError("Numba needs another NumPy")
 
-    assert compiled.kernels_for(compiled.MIN_STEPS - 1) is None
+    assert compiled.training_kernels(compiled.MIN_STEPS - 1) is None
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(importlib, "import_module", does_not_fit)
-    assert compiled.compiled_loops([compiled.products]) is None
+    assert compiled.compile_kernels([compiled.products]) is None
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert compiled.compiled_loops([compiled.products]) is None
+    assert compiled.compile_kernels([compiled.products]) is None

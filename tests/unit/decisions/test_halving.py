@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from groupnoise.decisions.halving import passed_over, successive_halving
+from groupnoise.decisions.halving import explain_not_best, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch
 from groupnoise.exceptions import CheckpointError, DataError, ParameterError, TrainingStopped
 
@@ -60,10 +60,10 @@ def test_a_higher_score_that_was_passed_over_is_explained():
     options = [Option("deep", {}, complexity=5), Option("plain")]
     search = successive_halving(options, lambda option, _: scores[option.name])
     assert names(search.ranking) == ["plain", "deep"]
-    (said,) = passed_over(search.trials, "plain")
+    (said,) = explain_not_best(search.trials, "plain")
     assert said.startswith("'deep' scored higher (0.0100, against 0.0000 of 'plain'), but not")
     assert said.endswith("of settings that are level the simpler one is taken.")
-    assert passed_over(search.trials, "deep") == []
+    assert explain_not_best(search.trials, "deep") == []
 
 
 def test_a_gain_on_every_group_is_no_tie_however_much_groups_differ():

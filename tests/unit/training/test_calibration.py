@@ -25,9 +25,9 @@ from groupnoise.training.calibration import MIN_KNOWN
 from groupnoise.training.temperature import (
     WRONG_SHARE,
     candidate_likelihood,
+    cross_validate_temperature,
+    evaluate_calibration,
     fit_temperature,
-    judge_calibration,
-    try_temperature,
 )
 
 
@@ -133,7 +133,7 @@ def test_a_bag_of_background_alone_does_not_decide_the_temperature():
 def test_a_temperature_is_tried_on_rows_of_other_folds(sharpened, is_worth_it):
     log_proba, labels = honest_rows(300, 4, seed=0)
     likelihood = candidate_likelihood(np.eye(4, dtype=bool)[labels])
-    trial = try_temperature("rows", [log_proba * sharpened], likelihood)
+    trial = cross_validate_temperature("rows", [log_proba * sharpened], likelihood)
     assert trial.is_taken == is_worth_it
     assert (trial.after < trial.before - 0.1) == is_worth_it
     assert ("stay as they are" in str(trial)) != is_worth_it
@@ -157,7 +157,7 @@ def test_honest_log_odds_are_left_alone_or_hardly_moved():
             return np.logaddexp(0.0, signs * (scale * log_odds[rows] + shift))
 
         found = fit_scale(loss, 60, has_shift=True)
-        if not judge_calibration("bags", *found.losses).is_taken:
+        if not evaluate_calibration("bags", *found.losses).is_taken:
             continue
         taken += 1
         moved = found.scale * grid + found.shift
@@ -210,7 +210,7 @@ def test_bags_that_sound_too_sure_are_calibrated_and_their_instances_follow(tmp_
     assert loaded.calibration_groups_ == 200
     taken = load_model(tmp_path / "model")
     taken._set_ensemble(sure)
-    taken._take_calibration(model)
+    taken._copy_calibration(model)
     np.testing.assert_allclose(taken.bag_proba(new), of_bags, atol=1e-6)
 
 

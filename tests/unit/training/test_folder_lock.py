@@ -8,7 +8,7 @@ import pytest
 from groupnoise.exceptions import CheckpointError
 from groupnoise.training import Checkpoints, folder_lock as _folder_lock
 from groupnoise.training.folder_lock import LOCK_FILE, FolderLock
-from groupnoise.training.saver import training_alone
+from groupnoise.training.saver import exclusive_training
 from groupnoise.training.workers import Workers
 
 pytestmark = pytest.mark.skipif(not _folder_lock.HAS_LOCKS, reason="needs the locks of POSIX")
@@ -63,9 +63,9 @@ def test_blocks_of_the_same_training_may_be_nested(saves):
 
 def test_only_the_first_worker_holds_the_folder(saves):
     with (
-        training_alone(Checkpoints(saves), Workers()),
-        training_alone(Checkpoints(saves), SecondWorker()),
-        training_alone(None, Workers()),
+        exclusive_training(Checkpoints(saves), Workers()),
+        exclusive_training(Checkpoints(saves), SecondWorker()),
+        exclusive_training(None, Workers()),
     ):
         assert [path.name for path in saves.iterdir()] == [LOCK_FILE]
 

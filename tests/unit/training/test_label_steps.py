@@ -14,7 +14,7 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, Marginal, Max, Tempered, TopK
 from groupnoise.core.pair_matching import PairMatching, PriorMatching
 from groupnoise.core.weighting import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
-from groupnoise.training.quick_steps import LabelObjective
+from groupnoise.training.explicit_steps import LabelObjective
 
 N_LABELS, N_FEATURES = 7, 5
 SIZES = [1, 3, 2, 5, 1, 4, 2, 3, 7]

@@ -10,7 +10,7 @@ from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.objective import GroupObjective, Tempered
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.weighting import SigmoidWeighting
-from groupnoise.training import quick_steps, trainer
+from groupnoise.training import explicit_steps, trainer
 from groupnoise.training.parameters import TrainingPlan
 
 N_ITEMS = 40
@@ -39,9 +39,9 @@ def trained(shared, **plan):
 def test_weights_and_losses_are_those_of_autograd(monkeypatch, shared):
     loops = compiled.Kernels(compiled.products, compiled.add_products, compiled.move_rows)
     ours = [trained(shared)]
-    monkeypatch.setattr(quick_steps, "kernels_for", lambda n_steps: loops)
+    monkeypatch.setattr(explicit_steps, "training_kernels", lambda n_steps: loops)
     ours.append(trained(shared))
-    monkeypatch.setattr(trainer, "find_quick_step", lambda *parts, n_steps: None)
+    monkeypatch.setattr(trainer, "find_explicit_step", lambda *parts, n_steps: None)
     expected = trained(shared)
     for found in ours:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
@@ -49,5 +49,5 @@ def test_weights_and_losses_are_those_of_autograd(monkeypatch, shared):
 
 def test_a_batch_in_parts_is_left_to_autograd(monkeypatch):
     expected = trained(True, max_objects=20)
-    monkeypatch.setattr(trainer, "find_quick_step", lambda *parts, n_steps: None)
+    monkeypatch.setattr(trainer, "find_explicit_step", lambda *parts, n_steps: None)
     torch.testing.assert_close(trained(True, max_objects=20), expected, rtol=1e-9, atol=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from groupnoise.core.selective import foretold_candidates, hidden_errors
+from groupnoise.core.selective import hidden_errors, n_predictable_candidates
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
 from groupnoise.votes.classifiers import single_vote_temperature
@@ -464,7 +464,7 @@ def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label
 
 def test_the_more_candidates_features_foretell_the_more_errors_are_supposed_to_hide():
     plain, predicted, named, _ = candidates_with_twins(0.2)
-    foretold = foretold_candidates(predicted, named, by_label=True)
+    foretold = n_predictable_candidates(predicted, named, by_label=True)
     hidden = hidden_errors(predicted, plain, named)
     assert foretold > 1.1
     rows, best = np.arange(2000), predicted.argmax(axis=1)

@@ -14,8 +14,8 @@ from torch import Tensor
 from groupnoise.bags.reading.forms import as_bags, holds_bags, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import answered_right
-from groupnoise.core.scaling import check_same_columns, remember_columns, tables_of_bags
+from groupnoise.core.label_sets import correct_predictions
+from groupnoise.core.scaling import check_same_columns, feature_tables, remember_columns
 from groupnoise.core.words import inherit_docstring
 from groupnoise.training.baseline import SavedClassifier
 
@@ -203,7 +203,7 @@ class BagClassifier(SavedClassifier):
             labels, _ = read_bag_labels(y, len(predicted), self.classes_)
             right = (predicted == labels).all(axis=1)
         else:
-            right = answered_right(predicted, y, self.classes_)
+            right = correct_predictions(predicted, y, self.classes_)
         return float(np.average(right, weights=sample_weight))
 
     def instance_scores(self, bags: Any, *, groups: Any = None) -> FloatArray:
@@ -220,7 +220,7 @@ class BagClassifier(SavedClassifier):
         """Return checked bags and the answers of the problems, and take over the classes."""
         found = as_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
-        remember_columns(self, tables_of_bags(bags, found.objects))
+        remember_columns(self, feature_tables(bags, found.objects))
         self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
         rows = self._learn_scaling(found.objects)
         scaled = found if rows is found.objects else Groups(rows, found.offsets, found.targets)
@@ -238,6 +238,6 @@ class BagClassifier(SavedClassifier):
     def _bags_to_predict(self, bags: Any, groups: Any) -> Groups:
         check_is_fitted(self, "classes_")
         found = as_bags(bags, groups)
-        check_same_columns(self, tables_of_bags(bags, found.objects))
+        check_same_columns(self, feature_tables(bags, found.objects))
         rows = self._scaled(found.objects)
         return found if rows is found.objects else Groups(rows, found.offsets, found.targets)

@@ -15,7 +15,7 @@ from groupnoise.bags.embedding import Cut, Embedded, RawKind
 from groupnoise.bags.embedding.spectrogram import HOP, N_BANDS, RATE, WINDOW, log_bands, mel_bank
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
-from groupnoise.core.words import in_a_line
+from groupnoise.core.words import error_text
 from groupnoise.exceptions import DataError, ParameterError
 
 MIN_SIZE = 8
@@ -86,7 +86,7 @@ def open_picture(path: Path) -> NDArray[np.uint8]:
         raise
     except Exception as error:  # Pillow raises many kinds on damaged files
         raise DataError(
-            f"{path} cannot be read as a picture ({in_a_line(error)}); save it again."
+            f"{path} cannot be read as a picture ({error_text(error)}); save it again."
         ) from None
 
 
@@ -325,7 +325,7 @@ def open_recording(path: Path) -> FloatArray:
             rate, samples = wavfile.read(path)
     except Exception as error:  # scipy raises many kinds on damaged files
         raise DataError(
-            f"{path} cannot be read as a recording ({in_a_line(error)}); save it again."
+            f"{path} cannot be read as a recording ({error_text(error)}); save it again."
         ) from None
     plain = np.asarray(samples, dtype=np.float64)
     if samples.dtype.kind == "u":

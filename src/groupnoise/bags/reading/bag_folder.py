@@ -45,8 +45,14 @@ from groupnoise.bags.reading.label_table import (
 )
 from groupnoise.bags.reading.request import BagRequest
 from groupnoise.core import streamed_groups
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, release_pages
-from groupnoise.core.streamed_groups import groups_of_rows
+from groupnoise.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    offsets_from_sizes,
+    release_pages,
+)
+from groupnoise.core.streamed_groups import make_groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset
@@ -125,7 +131,7 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
         columns["fill"] = gaps.learned
     return BagDataset(
         name=path.stem,
-        bags=groups_of_rows(content.features, offsets),
+        bags=make_groups(content.features, offsets),
         labels=empty if found is None else found.labels,
         class_names=[] if found is None else found.class_names,
         instance_labels=truth,
@@ -294,7 +300,7 @@ def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, I
                 wanted = replace(wanted, names=content.feature_names or wanted.names)
         _check_like_first(bag, content, bags[0], width, first)
     assert first is not None
-    offsets = offsets_of(sizes)
+    offsets = offsets_from_sizes(sizes)
     matrix = _room_for((int(offsets[-1]), width), dtypes)
     for number, bag in enumerate(bags):
         rows = matrix[offsets[number] : offsets[number + 1]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import check_features, detached_values
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets, truth_columns
@@ -395,6 +395,6 @@ def taught_bags(bags: Groups, labels: BoolArray, truth: IntArray) -> tuple[Group
     kept |= left[of_bag] == 0  # no bag is left empty
     sizes = np.bincount(of_bag[kept], minlength=len(bags))
     alone = Groups(bags.objects[known], np.arange(int(known.sum()) + 1))
-    rest = Groups(bags.objects[kept], offsets_of(sizes))
+    rest = Groups(bags.objects[kept], offsets_from_sizes(sizes))
     own: BoolArray = truth[known, None] == np.arange(labels.shape[1])
     return Groups.concat([rest, alone]), np.concatenate([labels, own])

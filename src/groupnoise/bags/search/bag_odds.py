@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
-from groupnoise.core.streamed_groups import answers_about
-from groupnoise.training.temperature import CalibrationTrial, folds_of, judge_calibration
+from groupnoise.core.streamed_groups import apply_in_blocks
+from groupnoise.training.temperature import (
+    CalibrationTrial,
+    calibration_folds,
+    evaluate_calibration,
+)
 
 if TYPE_CHECKING:
     from groupnoise.bags.search.ensemble import BagEnsemble
@@ -81,7 +85,7 @@ def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> F
 
     `proba` (n_rows, n_named): of instances. `of_bags` (n_bags, n_named). `sizes`: of the bags.
     """
-    most = np.maximum.reduceat(proba, offsets_of(sizes)[:-1], axis=0)
+    most = np.maximum.reduceat(proba, offsets_from_sizes(sizes)[:-1], axis=0)
     knee = KNEE * of_bags
     slope = np.where(most > of_bags, (of_bags - knee) / np.maximum(most - knee, 1e-300), 1.0)
     knee, slope = (each.repeat(sizes, axis=0) for each in (knee, slope))
@@ -155,7 +159,7 @@ def with_scaled_bags(
     found = fit_scale(loss, len(labels), has_shift=has_shift)
     # Where labels come together their log losses were summed; `evaluate` tells that of each.
     n_told = 1 if ensemble.exclusive else named.shape[1]
-    trial = judge_calibration("bags", *(each / n_told for each in found.losses))
+    trial = evaluate_calibration("bags", *(each / n_told for each in found.losses))
     if not trial.is_taken and only_if_better:
         return ensemble, log_odds, trial
     scaled = replace(
@@ -184,7 +188,7 @@ def with_scaled_instances(
     """
     assert ensemble.negative is not None
     log_p = torch.from_numpy(
-        answers_about(bags, lambda rows: ensemble.log_probabilities(rows).numpy())
+        apply_in_blocks(bags, lambda rows: ensemble.log_probabilities(rows).numpy())
     )
     of_bag, sizes, positive = bags.group_of_object, np.asarray(bags.sizes), 1 - ensemble.negative
     told = np.flatnonzero(known >= 0)
@@ -200,7 +204,7 @@ def with_scaled_instances(
     found = fit_scale(loss, len(told_bags), has_shift=True)
     # So that their mean is that of instances.
     per_instance = [each * (len(counts) / counts.sum()) for each in found.losses]
-    trial = judge_calibration("instances", *per_instance)
+    trial = evaluate_calibration("instances", *per_instance)
     if not trial.is_taken and only_if_better:
         return ensemble, trial
     decided = math.log(ensemble.threshold / (1.0 - ensemble.threshold))
@@ -246,6 +250,6 @@ def fit_scale(
     everything = np.arange(n_groups)
     before = loss(1.0, 0.0, everything)
     after = np.zeros(n_groups)
-    for others, own in folds_of(n_groups):
+    for others, own in calibration_folds(n_groups):
         after[own] = loss(*fitted(others), own)
     return FittedScale(*fitted(everything), (before, after))

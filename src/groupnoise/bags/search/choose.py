@@ -15,7 +15,7 @@ from groupnoise.bags.search.other_members import MAX_SUPPORT
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import family, refined, statistics_options
 from groupnoise.core.arrays import FloatArray, ProgressCallback
-from groupnoise.decisions.halving import passed_over, standard_error, successive_halving
+from groupnoise.decisions.halving import explain_not_best, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch
 from groupnoise.decisions.record import Trial
 
@@ -163,7 +163,7 @@ def search_members(
     # Those that see bags as a whole are judged by bags alone: their scores mean something else.
     whole = {each.name for each in every if each.parameters["likelihood"] == STATISTICS}
     alike = [trial for trial in trials.done if trial.option not in whole]
-    why = " ".join([why, *passed_over(alike, taken[0][0].name)])
+    why = " ".join([why, *explain_not_best(alike, taken[0][0].name)])
     return SearchResult(every, trials.done, trials.watch.seconds(), taken, why)
 
 

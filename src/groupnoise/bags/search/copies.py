@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray, hashes_of_rows
+from groupnoise.core.arrays import BoolArray, IntArray, row_hashes
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 
@@ -74,7 +74,7 @@ def shared_instances(bags: Groups, patients: NDArray[Any] | None = None) -> Shar
 
     `patients`: whom each bag comes from; bags of one are held out together too.
     """
-    rows, numbers = hashes_of_rows(bags.objects), np.arange(len(bags))
+    rows, numbers = row_hashes(bags.objects), np.arange(len(bags))
     owner = bags.group_of_object
     copies = _copies(rows, bags.offsets, owner)
     links, same = _overlaps(rows, owner, copies), [copies]

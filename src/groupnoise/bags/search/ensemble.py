@@ -23,7 +23,7 @@ from groupnoise.bags.search.bag_odds import (
 from groupnoise.bags.search.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.search.members import BagProblem
 from groupnoise.bags.search.witness_rate import find_witness_rate, fit_shared_background
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, below
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, strip_prefix
 from groupnoise.core.quantifier import (
     Segments,
     log_complement,
@@ -272,7 +272,7 @@ def _with_arrays(
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
     """Yield what was told of each member of a kind, with its own arrays."""
     for number, record in enumerate(records):
-        yield record, below(f"{kind}{number}.", arrays)
+        yield record, strip_prefix(f"{kind}{number}.", arrays)
 
 
 def in_class_order(log_p: Tensor, negative: int | None) -> Tensor:

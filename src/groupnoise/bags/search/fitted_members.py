@@ -22,7 +22,7 @@ from groupnoise.bags.search.members import (
 )
 from groupnoise.bags.search.other_members import ForestBatch, StatisticsModel, forest_model
 from groupnoise.bags.search.witness_rate import with_background
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.scaling import Scaler
@@ -149,7 +149,10 @@ class FittedStatistics:
 
     def log_odds(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
         """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
-        return self.model(self.scaler(rows), offsets_of(sizes)) * self.bag_scale + self.bag_shift
+        return (
+            self.model(self.scaler(rows), offsets_from_sizes(sizes)) * self.bag_scale
+            + self.bag_shift
+        )
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""

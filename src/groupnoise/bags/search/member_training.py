@@ -153,7 +153,7 @@ class MemberBatch(Batch):
         with threads_for(work), keeping_freed_memory():
             for step in range(n_steps):
                 if saves is not None:
-                    saves.heed_stop()
+                    saves.check_stop()
                 for group in optimizer.param_groups:
                     group["lr"] = self.common.learning_rate * _rate(step, n_steps)
                 optimizer.zero_grad()

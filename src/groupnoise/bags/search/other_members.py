@@ -29,7 +29,7 @@ from groupnoise.core.encoders import unit_vectors
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.threads import threads_to_solve
-from groupnoise.core.trees import MAX_DRAWN, TreesEncoder, grown_tree, joined_trees, log_of_shares
+from groupnoise.core.trees import MAX_DRAWN, TreesEncoder, grow_tree, join_trees, log_frequencies
 
 N_TREES = 100
 """Trees that answer, some of each copy."""
@@ -79,14 +79,14 @@ class ForestBatch(Batch):
                 seen = np.flatnonzero(self.bag_weights[:, copy].numpy())
                 for _ in range(self.n_trees):
                     if saves is not None:
-                        saves.heed_stop()
+                        saves.check_stop()
                     drawn = generator.choice(seen, len(seen))
                     drawn = drawn[: max(1, int((np.cumsum(sizes[drawn]) <= MAX_DRAWN).sum()))]
                     counts = np.bincount(drawn, minlength=len(sizes))
                     used = np.flatnonzero(counts[group])
                     state.seed(int(generator.integers(2**31)))
                     trees.append(
-                        grown_tree(
+                        grow_tree(
                             kept[used],
                             inherited[used],
                             (counts / sizes)[group[used]],
@@ -95,7 +95,7 @@ class ForestBatch(Batch):
                             random_state=state,
                         )
                     )
-        self.encoder = joined_trees(trees, kept.shape[1])
+        self.encoder = join_trees(trees, kept.shape[1])
         positive = self.encoder.leaves * (1.0 - DOUBT) + 0.5 * DOUBT
         self.encoder.leaves = torch.cat([positive, 1.0 - positive], dim=1)
         if saves is not None:
@@ -131,7 +131,7 @@ class ForestBatch(Batch):
         for part in rows.split(BLOCK_ROWS):
             said = self.encoder.answers(part)
             shares = said.view(len(part), self.n_copies, self.n_trees, 2).mean(2)
-            log_p = log_of_shares(shares)
+            log_p = log_frequencies(shares)
             parts.append(log_p[..., :1] - log_p[..., 1:])
         return torch.cat(parts).repeat(1, len(self.settings), 1)
 

@@ -30,7 +30,7 @@ from groupnoise.bags.search.members import (
 )
 from groupnoise.bags.search.other_members import MAX_SUPPORT, ForestBatch, StatisticsKernel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.batching import parts_of_batch
+from groupnoise.core.batching import split_batch
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.portfolio import Option
@@ -354,7 +354,7 @@ def _asked(
     batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
 ) -> Iterator[HeldOutAnswers]:
     """Yield what each member of a batch says of bags that its first copy has not seen."""
-    parts = parts_of_batch(held, sizes[held], MAX_ROWS)
+    parts = split_batch(held, sizes[held], MAX_ROWS)
     with torch.no_grad():
         rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
         logits = torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])

@@ -13,7 +13,7 @@ from groupnoise.bags.search.members import FORESTS, STATISTICS, BagProblem, Memb
 from groupnoise.bags.search.other_members import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.scaling import LANDMARKS, PIECES, PieceMap
+from groupnoise.core.scaling import LANDMARKS, PIECES, PiecewiseTransform
 from groupnoise.decisions.portfolio import Option
 
 FEW_BAGS = 40
@@ -79,7 +79,7 @@ def _n_pieces(rows: NDArray[Any]) -> int:
     """Return the columns that features have when cut to pieces, 0 where they are too many."""
     if rows.shape[1] > MAX_PIECED:
         return 0
-    n_columns = PieceMap.fit(rows).table.shape[1]
+    n_columns = PiecewiseTransform.fit(rows).table.shape[1]
     return n_columns if n_columns <= MAX_PIECES else 0
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from groupnoise.core.arrays import BoolArray, FloatArray
-from groupnoise.core.label_sets import answered_right, read_candidate_sets
+from groupnoise.core.label_sets import correct_predictions, read_candidate_sets
 from groupnoise.core.words import counted, inherit_docstring
 from groupnoise.exceptions import DataError
 from groupnoise.training.baseline import SavedClassifier
@@ -110,7 +110,7 @@ class PartialLabelClassifier(SavedClassifier):
         -------
         score : float
         """
-        return float(answered_right(self.predict(X), y, self.classes_).mean())
+        return float(correct_predictions(self.predict(X), y, self.classes_).mean())
 
     def _training_data(self, X: Any, y: Any) -> tuple[FloatArray, BoolArray]:
         """Return checked rows and candidates, and take over the classes."""

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.item_to_item import ItemToItemRecommender
 from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.recommender import Recommender
-from groupnoise.core.arrays import FloatArray, below
+from groupnoise.core.arrays import FloatArray, strip_prefix
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 from groupnoise.io.folders.model_files import (
@@ -112,7 +112,7 @@ class BaselineRecommender(Recommender):
             model.catalogue_ = Catalogue.from_arrays(arrays)
             model.popularity_ = arrays["popularity"]
             model._check_popularity()
-            model._restore(below("learned.", arrays))
+            model._restore(strip_prefix("learned.", arrays))
         return model
 
     @abstractmethod

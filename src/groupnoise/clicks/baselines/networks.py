@@ -25,12 +25,12 @@ from groupnoise.core.arrays import (
     torch_generator,
 )
 from groupnoise.core.checks import check_count, check_dropout, check_positive
-from groupnoise.core.device import CPU, answering_on_cpu, find_device
+from groupnoise.core.device import CPU, evaluating_on_cpu, find_device
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import DataError
-from groupnoise.training.networks import rebuilt, seeded, train_network
+from groupnoise.training.networks import rebuild_network, seeded, train_network
 from groupnoise.training.optimizer import Adam
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class NeuralRecommender(ItemToItemBaseline):
         candidates = np.column_stack([validation.targets, negatives])
 
         def gain() -> float:
-            with answering_on_cpu(self.network_, find_device(self.device)):
+            with evaluating_on_cpu(self.network_, find_device(self.device)):
                 scores = self.scores(validation, candidates)
             target, others = scores[:, :1], scores[:, 1:]
             position = (others > target).sum(1) + 0.5 * (others == target).sum(1)
@@ -185,7 +185,7 @@ class NeuralRecommender(ItemToItemBaseline):
         return {name: value.numpy() for name, value in self.network_.state_dict().items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.network_ = rebuilt(self._build, arrays)
+        self.network_ = rebuild_network(self._build, arrays)
 
 
 @inherit_docstring

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from groupnoise.clicks.baselines.counting import SCOPES, item_counts
 from groupnoise.clicks.baselines.networks import WindowRecommender, binary_loss
 from groupnoise.clicks.recommender import last_items
-from groupnoise.core.arrays import FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import check_choice
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
@@ -122,7 +122,7 @@ class NeuralCFRecommender(WindowRecommender):
         )
         kept = place_from_end <= self.window_size
         sizes = np.minimum(histories.sizes, self.window_size)
-        return Groups(histories.objects[kept], offsets_of(sizes))
+        return Groups(histories.objects[kept], offsets_from_sizes(sizes))
 
 
 class NeuralCFNetwork(nn.Module):

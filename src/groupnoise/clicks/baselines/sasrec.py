@@ -19,7 +19,7 @@ from groupnoise.core.arrays import IntArray, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count
 from groupnoise.core.chunked_softmax import log_normalizer
-from groupnoise.core.device import answering_on_cpu, find_device
+from groupnoise.core.device import evaluating_on_cpu, find_device
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 from groupnoise.decisions.portfolio import is_auto
@@ -138,7 +138,7 @@ class SASRecRecommender(VectorScoring):
         looked_at = validation.subset(np.arange(rows))
 
         def gain() -> float:
-            with answering_on_cpu(self.network_, find_device(self.device)):
+            with evaluating_on_cpu(self.network_, find_device(self.device)):
                 better, tied = rank_targets(self, looked_at, self.n_items_, "full")
             return float(np.mean(1 / np.log2(better + 0.5 * tied + 2)))
 

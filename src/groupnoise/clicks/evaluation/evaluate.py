@@ -25,7 +25,7 @@ from groupnoise.clicks.evaluation.ranking import TargetRanks, rank_by_popularity
 from groupnoise.clicks.evaluation.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.metrics import gain_rows, hit_rows
+from groupnoise.core.metrics import hit_per_row, ndcg_per_row
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
@@ -121,8 +121,8 @@ def _of_samples(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str
     """Return figures among sampled items; `share`: of the targets that the model knows."""
     figures = {}
     for k in at:
-        figures[f"sampled HIT@{k}"] = share * float(hit_rows(*ranks, k).mean())
-        figures[f"sampled NDCG@{k}"] = share * float(gain_rows(*ranks, k).mean())
+        figures[f"sampled HIT@{k}"] = share * float(hit_per_row(*ranks, k).mean())
+        figures[f"sampled NDCG@{k}"] = share * float(ndcg_per_row(*ranks, k).mean())
     return figures
 
 

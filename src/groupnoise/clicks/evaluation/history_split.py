@@ -18,7 +18,7 @@ from groupnoise.clicks.evaluation.splits import (
 )
 from groupnoise.clicks.items.catalogue import ClickLog, click_log
 from groupnoise.clicks.reading.filters import keep_clicks
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of, ragged_rows
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -155,7 +155,7 @@ def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> 
     positions = clicks - offsets[users]
     sizes = positions if size is None else np.minimum(positions, size)
     context = objects[ragged_rows(clicks - sizes, sizes)]
-    groups = Groups(context, offsets_of(sizes), objects[clicks])
+    groups = Groups(context, offsets_from_sizes(sizes), objects[clicks])
     seen = groups if size is None else histories.subset(users)
     return Queries(groups, users, positions, seen)
 

@@ -23,7 +23,7 @@ from groupnoise.clicks.evaluation.recall_metrics import (
 )
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups, only_objects
-from groupnoise.core.metrics import gain_rows, hit_rows, reciprocal_rows
+from groupnoise.core.metrics import hit_per_row, ndcg_per_row, reciprocal_rank_per_row
 from groupnoise.io.datasets import ClickDataset
 
 TOP = 10
@@ -35,7 +35,7 @@ MIN_DRAWS, MAX_DRAWS, MAX_DRAWN_USERS = 200, 1000, 200_000_000
 """Draws of the intervals: 1000 of up to 200 000 users, fewer of more."""
 NEW = "new-item"
 """Before the names of figures over targets that their user had not clicked before."""
-ROW_FIGURES = {"HIT": hit_rows, "NDCG": gain_rows, "MRR": reciprocal_rows}
+ROW_FIGURES = {"HIT": hit_per_row, "NDCG": ndcg_per_row, "MRR": reciprocal_rank_per_row}
 
 
 @dataclass(frozen=True)

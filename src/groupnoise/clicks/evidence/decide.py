@@ -40,7 +40,7 @@ from groupnoise.clicks.evidence.options import (
 )
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
-from groupnoise.decisions.halving import passed_over, standard_error, successive_halving
+from groupnoise.decisions.halving import explain_not_best, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch, narrow
 from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.training.saver import FitSaves
@@ -226,7 +226,7 @@ class _Findings:
                 "with all epochs too."
             )
             ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
-        self.reasons += passed_over(tried, ranking[0].name)
+        self.reasons += explain_not_best(tried, ranking[0].name)
         self.trials, self.seconds = tuple(tried), search.seconds
         if search.out_of_time:
             self.reasons.append(_skipped(options, search.trials, budget))

@@ -23,7 +23,7 @@ from groupnoise.clicks.evidence.model import MAX_SCORES, Evidence, evidence_scor
 from groupnoise.clicks.evidence.spectral import leading_of_gram
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.words import listed_parts
+from groupnoise.core.words import join_with_and
 
 RANK = 1024
 """Eigenvectors that are kept; of a catalogue of rare items that no one clicks together the later
@@ -281,7 +281,7 @@ def about_linear(linear: Linear, before: float, after: float) -> str:
             "Linear evidence (items clicked together, or one after another) did not help and was "
             "left out."
         )
-    named = listed_parts(added)
+    named = join_with_and(added)
     return (
         f"The ranking also counts {named}: this linear evidence raises the held-out score from "
         f"{before:.4f} to {after:.4f}."

@@ -28,7 +28,7 @@ from groupnoise.clicks.evaluation.ranking_slices import clicked_before
 from groupnoise.clicks.evidence.recurrence import Recurrence
 from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
-from groupnoise.core.arrays import BoolArray, FloatArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import standard_error
 from groupnoise.training.state import FIRST, SECOND, STEPS, Moments
@@ -291,7 +291,7 @@ def hold_out_last(
     sizes = histories.sizes
     sizes[rows] -= 1
     objects = np.asarray(histories.objects)
-    training = Groups(np.delete(objects, last), offsets_of(sizes))
+    training = Groups(np.delete(objects, last), offsets_from_sizes(sizes))
     asked = training.subset(rows)
     return HeldOut(training, Groups(asked.objects, asked.offsets, objects[last]))
 
@@ -312,7 +312,7 @@ def asking_others(
     parts = (held.asked, more.asked)
     asked = Groups(
         np.concatenate([part.objects for part in parts]),
-        offsets_of(np.concatenate([part.sizes for part in parts])),
+        offsets_from_sizes(np.concatenate([part.sizes for part in parts])),
         np.concatenate([np.asarray(part.targets) for part in parts]),
     )
     return HeldOut(held.training, asked)

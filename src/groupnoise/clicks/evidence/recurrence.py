@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from groupnoise.clicks.mixture import Float32Array
-from groupnoise.core.arrays import IntArray, below
+from groupnoise.core.arrays import IntArray, strip_prefix
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import ParameterError
 
@@ -288,7 +288,7 @@ class ReadingLayer:
     """The weights of one recurrence, each normalization taken into the product that follows it."""
 
     def __init__(self, weights: Mapping[str, Float32Array], number: int) -> None:
-        own = below(f"layers.{number}.", weights)
+        own = strip_prefix(f"layers.{number}.", weights)
         hidden = len(own["read.bias"])
         matrix, offset = _after_norm(own, "recurrence_norm", "gates")
         self._keep, self._value, self._show = (

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from groupnoise.clicks.evidence.recurrence import NORM_EPSILON
 from groupnoise.core.arrays import IntArray
-from groupnoise.core.compiled import LOG2_E, ONE, ZERO, compiled_loops, power_of_two
+from groupnoise.core.compiled import LOG2_E, ONE, ZERO, compile_kernels, power_of_two
 from groupnoise.core.encoders import BYTE_VALUES
 
 EPSILON = np.float32(NORM_EPSILON)
@@ -43,7 +43,7 @@ class RowLoops(NamedTuple):
 def row_loops() -> RowLoops | None:
     """Return the compiled loops, None without numba (`pip install groupnoise[fast]`)."""
     plain = (begin, add, remember, forget, subtract, end, rectify)
-    found = compiled_loops(plain, helpers=(power_of_two, logistic, standardize))
+    found = compile_kernels(plain, helpers=(power_of_two, logistic, standardize))
     return None if found is None else RowLoops(*found)
 
 

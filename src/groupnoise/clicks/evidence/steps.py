@@ -15,8 +15,8 @@ from groupnoise.clicks.evidence.recurrence_loops import Dropped, RowLoops, read_
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
-from groupnoise.core.compiled import Kernel, slope_loop
-from groupnoise.core.encoders import kept_bytes
+from groupnoise.core.compiled import Kernel, cross_entropy_kernel
+from groupnoise.core.encoders import n_kept_values
 
 MIN_DEFERRED = 8
 """Items for each one that a batch looks up, from which the others make up for steps later."""
@@ -39,7 +39,7 @@ def step_loops(n_reads: int) -> StepLoops | None:
     """Return the compiled loops for a training, None where torch is to do it."""
     if n_reads < MIN_READS:
         return None
-    rows, slopes = row_loops(), slope_loop()
+    rows, slopes = row_loops(), cross_entropy_kernel()
     return None if rows is None or slopes is None else StepLoops(rows, slopes)
 
 
@@ -167,7 +167,8 @@ class SequenceBatch(NamedTuple):
                 at_targets(self.features),
                 rows,
                 Dropped(
-                    [at_targets(each).numpy() for each in drawn or ()], kept_bytes(encoder.dropout)
+                    [at_targets(each).numpy() for each in drawn or ()],
+                    n_kept_values(encoder.dropout),
                 ),
                 shared.products,
                 shared.loops.rows,

@@ -22,12 +22,12 @@ from groupnoise.clicks.evidence.steps import EvidencePlan, Lookup, step_loops
 from groupnoise.core.arrays import (
     IntArray,
     ProgressCallback,
-    below,
-    offsets_of,
+    offsets_from_sizes,
     ragged_rows,
+    strip_prefix,
     torch_generator,
 )
-from groupnoise.core.device import CPU, answering_on_cpu, current_device
+from groupnoise.core.device import CPU, current_device, evaluating_on_cpu
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import MIN_PARALLEL_WORK, thread_pool
 from groupnoise.exceptions import DataError, TrainingError
@@ -81,7 +81,9 @@ def training_sequences(histories: Groups, length: int) -> Groups:
     ends = histories.offsets[rows + 1] - length * from_end
     starts = np.maximum(ends - length - 1, histories.offsets[rows])
     sizes = ends - starts
-    return Groups(np.asarray(histories.objects)[ragged_rows(starts, sizes)], offsets_of(sizes))
+    return Groups(
+        np.asarray(histories.objects)[ragged_rows(starts, sizes)], offsets_from_sizes(sizes)
+    )
 
 
 def train_evidence(
@@ -135,7 +137,7 @@ def train_evidence(
             loss_sum, rate = 0.0, plan.learning_rate
             for step, rows in enumerate(batches):
                 if saves is not None:
-                    saves.heed_stop()
+                    saves.check_stop()
                 clicks = _padded(sequences, rows, fill=model.n_items).to(device)
                 for parameter in learned:
                     parameter.grad = None
@@ -149,7 +151,7 @@ def train_evidence(
             if shares.n_sets > 1 and (plan.n_negatives or model.n_items) < model.n_items:
                 record["candidate_sets"] = shares.n_sets
             if validate is not None:
-                with answering_on_cpu(model, device):
+                with evaluating_on_cpu(model, device):
                     record["validation"] = float(validate())
             progress.add(record)
             if saves is not None:
@@ -335,10 +337,10 @@ class EvidenceProgress:
     def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Become what was packed."""
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
-        self.model.load_state_dict(below("model.", tensors))
-        self.kept = below("kept.", tensors)
+        self.model.load_state_dict(strip_prefix("model.", tensors))
+        self.kept = strip_prefix("kept.", tensors)
         for name, parameter, optimizer in numbered_parameters(self.optimizers):
-            state = below(f"{MOMENTS}{name}.", tensors)
+            state = strip_prefix(f"{MOMENTS}{name}.", tensors)
             optimizer.state[parameter] = {
                 key: value.to(parameter.device) for key, value in state.items()
             }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import MAX_ID_LENGTH, as_histories, check_count
 from groupnoise.exceptions import DataError, MissingColumnError, ModelFileError
 from groupnoise.io.folders.array_folder import INTEGERS, check_offsets, stored_array
@@ -138,7 +138,7 @@ class Catalogue:
         """
         indices, offsets = self._looked_up(histories)
         known = indices >= 0
-        n_known_before = offsets_of(known)
+        n_known_before = offsets_from_sizes(known)
         kept_offsets = n_known_before[offsets]
         n_unknown = np.diff(offsets) - np.diff(kept_offsets)
         return IndexedHistories(indices[known].astype(np.int64), kept_offsets, n_unknown)
@@ -280,7 +280,7 @@ def histories_of(histories: Any) -> Any:
 def _flatten(histories: IdHistories) -> tuple[NDArray[Any], IntArray]:
     """Return all ids one after the other and where each history begins."""
     rows = as_histories(histories)
-    offsets = offsets_of([len(history) for history in rows])
+    offsets = offsets_from_sizes([len(history) for history in rows])
     if rows and all(_holds_whole_numbers(history) for history in rows):
         return np.concatenate(rows).astype(np.int64, copy=False), offsets
     return _id_array(list(chain.from_iterable(rows))), offsets

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from groupnoise.clicks.mixture import Float32Array
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_of
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.folders.array_folder import check_numbers, stored_array
 
@@ -107,7 +107,7 @@ class Column:
         place = {word: number for number, word in enumerate(self.words)}
         lists = [[place[word] for word in own if word in place] for own in _words(cells, self.kind)]
         found = np.array([number for own in lists for number in own], dtype=np.int64)
-        begins = offsets_of([len(own) for own in lists])
+        begins = offsets_from_sizes([len(own) for own in lists])
         table = sparse.csr_array((scale[found], found, begins), shape=(len(lists), self.width))
         table.sum_duplicates()
         norms = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())

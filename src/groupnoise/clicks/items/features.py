@@ -29,7 +29,7 @@ from scipy import linalg, sparse
 from groupnoise.clicks.items.columns import FAIR_TOP, Column, LikeItems, Standing, checked_column
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.core.metrics import gain_rows
+from groupnoise.core.metrics import ndcg_per_row
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.columns.roles import check_column
@@ -208,7 +208,7 @@ def _chosen_share(
         scores = (1 - share) * first + share * last
         own = np.take_along_axis(scores, clicked[:, None], axis=1)
         n_better = (scores > own).sum(axis=1)
-        gains.append(gain_rows(n_better, (scores == own).sum(axis=1) - 1, FAIR_TOP))
+        gains.append(ndcg_per_row(n_better, (scores == own).sum(axis=1) - 1, FAIR_TOP))
     best = int(np.argmax([each.mean() for each in gains]))
     lead = gains[best] - gains[0]
     return SHARES[best] if lead.mean() > lead.std() / np.sqrt(len(lead)) else 0.0

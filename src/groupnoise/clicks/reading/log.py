@@ -21,7 +21,7 @@ from groupnoise.clicks.reading.filters import (
     without_kinds,
 )
 from groupnoise.clicks.reading.oddities import about_low_ratings, oddities_of
-from groupnoise.core.arrays import IntArray, offsets_of
+from groupnoise.core.arrays import IntArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -245,7 +245,7 @@ def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
     sizes = np.bincount(users, minlength=len(user_ids))
     return ClickDataset(
         name=name,
-        histories=Groups(items[order], offsets_of(sizes)),
+        histories=Groups(items[order], offsets_from_sizes(sizes)),
         item_ids=item_ids,
         user_ids=user_ids,
         notes={
@@ -360,4 +360,4 @@ def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:
     item_ids, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     if len(spread):
         item_ids, codes = number_ids(read_id_cells(spread, columns.item))
-    return Histories(user_ids[users], item_ids, codes, offsets_of(sizes))
+    return Histories(user_ids[users], item_ids, codes, offsets_from_sizes(sizes))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.clicks.items.catalogue import item_indices
-from groupnoise.core.arrays import IntArray, blocks, offsets_of, ragged_rows
+from groupnoise.core.arrays import IntArray, blocks, offsets_from_sizes, ragged_rows
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -168,7 +168,7 @@ def _chunk_ends(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray,
 
 def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Windows:
     """Collect for each target click the `sizes` clicks right before it."""
-    offsets = offsets_of(sizes)
+    offsets = offsets_from_sizes(sizes)
     index = ragged_rows(targets - sizes, sizes)  # (n_objects,)
     users = np.searchsorted(histories.offsets, targets, side="right") - 1
     return Windows(

@@ -90,7 +90,7 @@ class WindowTraining(TableRecommender):
             size = self._in_use("window_size")
             training = cut_windows(training, size=size, min_size=self.min_window).groups
         training = large_enough(training, self.min_window)
-        self._settle_trade_off(WindowTrials(training, self.items_))
+        self._resolve_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
         starts = itertools.cycle(self._starts())
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import below
+from groupnoise.core.arrays import strip_prefix
 from groupnoise.core.groups import Groups
-from groupnoise.core.streamed_groups import groups_of_rows
+from groupnoise.core.streamed_groups import make_groups
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows
 from groupnoise.io.files import DATA, MANIFEST, checked_manifest, why_not_written, write_json
@@ -290,10 +290,10 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     if form.groups is not None:
         rows = arrays[form.objects], arrays["offsets"]
         found[form.groups] = (
-            groups_of_rows(*rows) if kind == "bags" else Groups(*rows, arrays.get("targets"))
+            make_groups(*rows) if kind == "bags" else Groups(*rows, arrays.get("targets"))
         )
     if kind == "clicks":
-        found["notes"] = {**manifest["notes"], **below(NOTE, arrays)}
+        found["notes"] = {**manifest["notes"], **strip_prefix(NOTE, arrays)}
     return form.dataset(**found)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
-from groupnoise.core.words import MAX_PARTS, counted, listed_parts
+from groupnoise.core.words import MAX_PARTS, counted, join_with_and
 from groupnoise.io.labels.spellings import says_nothing, spelling_key, without_marks
 
 MAX_LETTERS = 5
@@ -83,7 +83,7 @@ def heard_in_words(
     if none:
         n_none = sum(counts[name] for name in none)
         said.append(
-            f"took {listed_parts(map(repr, none))} as {what} ({counted(n_none, times)}); to keep "
+            f"took {join_with_and(map(repr, none))} as {what} ({counted(n_none, times)}); to keep "
             f"them as labels, say --keep-label {_option(none)}"
         )
     pairs = [(name, meant) for name, meant in heard.items() if meant is not None]
@@ -94,7 +94,7 @@ def heard_in_words(
         (named, "answers that name these labels"),
     ):
         if each:
-            read = listed_parts(f"{name!r} as {meant!r}" for name, meant in each)
+            read = join_with_and(f"{name!r} as {meant!r}" for name, meant in each)
             said.append(
                 f"read {read}: {why}; to keep them apart, say --keep-label "
                 f"{_option([name for name, _ in each])}"

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.misspelt_labels import slips_in_words
-from groupnoise.core.words import counted, listed_parts, quoted
+from groupnoise.core.label_typos import typo_messages
+from groupnoise.core.words import counted, join_with_and, quoted
 from groupnoise.io.tables.sources import Report
 
 NO_VOTE = frozenset({
@@ -168,7 +168,7 @@ def as_spelt(
     said = []
     spelt = [f"{old!r} as {new!r}" for old, new in zip(names, meant, strict=True) if old != new]
     if spelt:
-        said.append(f"labels are read as the model spells them: {listed_parts(spelt)}")
+        said.append(f"labels are read as the model spells them: {join_with_and(spelt)}")
     strange = [number for number, name in enumerate(found) if name not in known]
     n_strange = int(merged[:, strange].any(axis=1).sum())
     if n_strange:
@@ -199,7 +199,7 @@ def guess_joints(
         joints = (" ",)
     if joints:
         report(
-            f"split the labels of a cell at {listed_parts(map(repr, joints))}: what it joins also "
+            f"split the labels of a cell at {join_with_and(map(repr, joints))}: what it joins also "
             "stands alone or beside others; --label-separator names another"
         )
     return joints
@@ -336,7 +336,7 @@ def labels_to_look_at(
     One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
     says where a row stands. `negative`: a label that is known to say that there is none. `kept`:
     labels that are known to be some. `remedy`: what to do about words that often stand where a
-    label is missing. `about_slips`: what `slips_in_words` takes.
+    label is missing. `about_slips`: what `typo_messages` takes.
     """
     said = []
     words = {*MISSING, *NONE_OF}
@@ -367,4 +367,4 @@ def labels_to_look_at(
                 f"--label-separator {mark!r}"
             )
             break
-    return [*said, *slips_in_words(names, named, locate, **about_slips)]
+    return [*said, *typo_messages(names, named, locate, **about_slips)]

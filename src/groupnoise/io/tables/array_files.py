@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from groupnoise.core.arrays import IntArray, blocks
-from groupnoise.core.words import counted, in_a_line
+from groupnoise.core.words import counted, error_text
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns.names import USUAL_NAMES
 from groupnoise.io.files import file_in
@@ -179,7 +179,7 @@ def _load_mat(path: str, content: bytes) -> dict[str, NDArray[Any]]:
         ) from None
     except Exception as error:  # scipy raises many kinds on damaged files
         raise DataError(
-            f"{path} is not a whole MATLAB file: it is cut off or damaged ({in_a_line(error)}); "
+            f"{path} is not a whole MATLAB file: it is cut off or damaged ({error_text(error)}); "
             "fetch it again."
         ) from None
     return {

@@ -13,7 +13,7 @@ from itertools import islice
 
 import polars as pl
 
-from groupnoise.core.words import counted, in_a_line
+from groupnoise.core.words import counted, error_text
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.tables.sources import Report
 
@@ -326,7 +326,7 @@ def _explain(document: DelimitedText, error: Exception) -> str:
                 )
     except csv.Error as reason:
         return f"{document.path} is not well-formed: {reason}."
-    return f"{document.path} is not well-formed ({in_a_line(error)})."
+    return f"{document.path} is not well-formed ({error_text(error)})."
 
 
 def _hint_of_histories(document: DelimitedText) -> str:

@@ -19,7 +19,7 @@ import polars as pl
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
-from groupnoise.core.words import counted, in_a_line
+from groupnoise.core.words import counted, error_text
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.columns.names import KNOWN_NAMES
 from groupnoise.io.tables.delimited import (
@@ -69,7 +69,7 @@ def as_polars(source: Any) -> pl.DataFrame:
         raise
     except Exception as error:  # whatever the other library raises while it exports
         raise DataError(
-            f"the {type(source).__name__} could not be read as a table ({in_a_line(error)}); give "
+            f"the {type(source).__name__} could not be read as a table ({error_text(error)}); give "
             "each column one type."
         ) from None
     unnamed = next((name for name in frame.columns if not isinstance(name, str)), None)
@@ -321,7 +321,7 @@ def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
     except pl.exceptions.PolarsError as error:
         raise DataError(
             f"{path}: its lines do not share one set of columns with one type each "
-            f"({in_a_line(error)})."
+            f"({error_text(error)})."
         ) from None
     numbers = list(lines)
     return Table(frame, name_of(path), path, lambda row: f"{path}, {what} {numbers[row]}")
@@ -334,7 +334,7 @@ def _read_binary(path: str, content: bytes, format: str) -> Table:
     except (pl.exceptions.PolarsError, OSError) as error:
         kind = "Parquet" if format == "parquet" else "Arrow"
         raise DataError(
-            f"{path} is not a whole {kind} file: it is cut off or damaged ({in_a_line(error)}); "
+            f"{path} is not a whole {kind} file: it is cut off or damaged ({error_text(error)}); "
             "fetch or write it again."
         ) from None
     return Table(frame, name_of(path), path, lambda row: f"{path}, row {row}")
@@ -357,7 +357,7 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
     except pl.exceptions.PolarsError as error:
         raise DataError(
             f"the files beside {first.origin} hold columns of different types "
-            f"({in_a_line(error)}); write them with one schema."
+            f"({error_text(error)}); write them with one schema."
         ) from None
     ends = list(accumulate(len(table) for table in tables))
 

@@ -107,7 +107,7 @@ def launch(arguments: Sequence[str], *, workers: int, max_restarts: int) -> None
     except SignalException as stopped:
         sys.exit(128 + stopped.sigval)
     except ChildFailedError as error:
-        rank, failure = min(error.failures.items(), key=lambda each: _remoteness(each[1]))
+        rank, failure = min(error.failures.items(), key=lambda each: _failure_order(each[1]))
         raise TrainingError(_sentence(rank, workers, failure)) from None
 
 
@@ -116,7 +116,7 @@ def record_failure(error: Exception) -> None:
     get_error_handler().record_exception(error)
 
 
-def _remoteness(failure: ProcessFailure) -> int:
+def _failure_order(failure: ProcessFailure) -> int:
     """Order failures from cause to consequence.
 
     Whoever loses a killed worker fails too, and the agent ends with SIGTERM who is left.

@@ -14,9 +14,9 @@ from groupnoise.core.arrays import BoolArray
 
 MAX_RARE_ROWS = 3
 """Rows in which a label may stand that is taken for a slip."""
-OFTENER, MUCH_OFTENER = 5, 10
+MIN_RATIO, MIN_RATIO_SHORT = 5, 10
 """How much more frequent the label must be that was meant: of long ones, and of short ones."""
-ALIKE = 0.85
+MIN_SIMILARITY = 0.85
 """From here on two labels are alike, however long they are."""
 MIN_LENGTH = 4
 """Letters from which on one slip makes labels alike: `dog` and `dig` are two animals."""
@@ -28,43 +28,43 @@ OWN_LABEL = "is learned as a label of its own; if it is one, correct it there"
 """What becomes of one where nobody else labels the same row."""
 
 
-def likely_slips(counts: Mapping[str, int]) -> dict[str, str]:
+def likely_typos(counts: Mapping[str, int]) -> dict[str, str]:
     """Return rare labels that are probably misspelt, and the frequent ones that they resemble.
 
     `counts`: in how many rows each label stands.
 
-    >>> likely_slips({"sport": 550, "sprot": 1, "spot": 90})
+    >>> likely_typos({"sport": 550, "sprot": 1, "spot": 90})
     {'sprot': 'sport'}
     """
     rare = [name for name, n_rows in counts.items() if 0 < n_rows <= MAX_RARE_ROWS]
     found = {}
     for name in rare[:MAX_RARE_LABELS]:
-        often = [other for other, n_rows in counts.items() if n_rows >= OFTENER * counts[name]]
+        often = [other for other, n_rows in counts.items() if n_rows >= MIN_RATIO * counts[name]]
         meant = [
             other
             for other in sorted(often, key=lambda other: -counts[other])
-            if counts[other] >= MUCH_OFTENER * counts[name] and is_one_slip(name, other)
-        ] or get_close_matches(name, often, n=1, cutoff=ALIKE)
-        if meant and not _is_another(name, meant[0]):
+            if counts[other] >= MIN_RATIO_SHORT * counts[name] and is_single_typo(name, other)
+        ] or get_close_matches(name, often, n=1, cutoff=MIN_SIMILARITY)
+        if meant and not _is_distinct_label(name, meant[0]):
             found[name] = meant[0]
     return found
 
 
-def labels_like(name: str, others: Sequence[str]) -> list[str]:
+def similar_labels(name: str, others: Sequence[str]) -> list[str]:
     """Return the labels that differ from a name by a slip, and mean nothing else by it.
 
-    >>> labels_like("sprot", ["sport", "politics", "spots"])
+    >>> similar_labels("sprot", ["sport", "politics", "spots"])
     ['sport']
     """
-    close = get_close_matches(name, others, n=len(others) or 1, cutoff=ALIKE)
+    close = get_close_matches(name, others, n=len(others) or 1, cutoff=MIN_SIMILARITY)
     return [
         other
         for other in others
-        if (is_one_slip(name, other) or other in close) and not _is_another(name, other)
+        if (is_single_typo(name, other) or other in close) and not _is_distinct_label(name, other)
     ]
 
 
-def slips_in_words(
+def typo_messages(
     names: Sequence[str],
     named: BoolArray,
     locate: Callable[[int], str],
@@ -82,7 +82,7 @@ def slips_in_words(
     """
     counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
     said = []
-    slips = likely_slips(counts) if slips is None else slips
+    slips = likely_typos(counts) if slips is None else slips
     for name, meant in list(slips.items())[:MAX_NAMED]:
         rows = np.flatnonzero(named[:, list(names).index(name)])
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
@@ -100,18 +100,18 @@ def slips_in_words(
     return said
 
 
-def warn_of_slips(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
+def warn_about_typos(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
     """Warn of labels in Python that are probably misspelt, and would be classes of their own."""
     if classes.dtype.kind == "U":
-        for sentence in slips_in_words(classes.tolist(), indicator, lambda row: f"row {row}"):
+        for sentence in typo_messages(classes.tolist(), indicator, lambda row: f"row {row}"):
             warnings.warn(f"{name}: {sentence}.", UserWarning, stacklevel=3)
 
 
-def is_one_slip(name: str, other: str) -> bool:
-    """Tell whether a letter was left out, added, changed, or swapped with its neighbour.
+def is_single_typo(name: str, other: str) -> bool:
+    """Tell whether one edit (insertion, deletion, substitution, transposition) separates two words.
 
-    >>> is_one_slip("sprot", "sport"), is_one_slip("spot", "sport"), is_one_slip("tops", "spot")
-    (True, True, False)
+    >>> [is_single_typo(*pair) for pair in (("sprot", "sport"), ("tops", "spot"))]
+    [True, False]
     """
     if max(len(name), len(other)) < MIN_LENGTH:
         return False
@@ -122,7 +122,7 @@ def is_one_slip(name: str, other: str) -> bool:
     return is_swapped or ours[1:] in (theirs, theirs[1:]) or ours == theirs[1:]
 
 
-def _is_another(name: str, other: str) -> bool:
+def _is_distinct_label(name: str, other: str) -> bool:
     """Tell labels apart that are no slips: other in a number, a single letter, or in spaces."""
     ours, theirs = name.casefold().split(), other.casefold().split()
     words = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from groupnoise.core.batching import GroupBatch, fits_products
 from groupnoise.core.candidates import FullCandidates, InBatchCandidates
-from groupnoise.core.compiled import kernels_for
+from groupnoise.core.compiled import training_kernels
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder, MLPEncoder, dropout_factors
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, Marginal, Max, Tempered
@@ -30,7 +30,7 @@ from groupnoise.training.optimizer import RowAdam
 
 SELECTIONS = (Max, Marginal, Tempered)
 """Those whose responsibilities are the derivatives of the score of a group."""
-NEVER = 1e30
+MASKED_LOGIT = 1e30
 """Subtracted from what is not attended to; unlike infinity it leaves an object alone a number."""
 
 
@@ -179,7 +179,7 @@ class LabelObjective:
             # A similarity moves both of its objects.
             gradient.addmm_(between + between.t(), self._table)
         self._table.grad = gradient
-        self._go_back(forward.layers, by_label @ self._table)
+        self._backward(forward.layers, by_label @ self._table)
 
     def _encoded(self, inputs: Tensor) -> tuple[list[tuple[Tensor, Tensor | None]], Tensor]:
         """Return what each layer read and by what its outputs were multiplied, and the last."""
@@ -195,7 +195,7 @@ class LabelObjective:
             inputs = values.mul_(kept)
         return [*read, (inputs, None)], F.linear(inputs, last.weight, last.bias)
 
-    def _go_back(self, read: list[tuple[Tensor, Tensor | None]], slope: Tensor) -> None:
+    def _backward(self, read: list[tuple[Tensor, Tensor | None]], slope: Tensor) -> None:
         """Give the layers of the encoder their gradients, from the slope by its outputs."""
         for number in range(len(self._layers) - 1, -1, -1):
             inputs, layer = read[number][0], self._layers[number]
@@ -227,8 +227,8 @@ class LabelObjective:
         # (groups, attended to, attending)
         similarity = between.index_select(0, pairs).view(*objects.shape, -1)
         real = mask.to(similarity.dtype)
-        attention = similarity + ((real - 1.0) * NEVER).unsqueeze(2)
-        torch.diagonal(attention, 0, 1, 2).fill_(-NEVER)
+        attention = similarity + ((real - 1.0) * MASKED_LOGIT).unsqueeze(2)
+        torch.diagonal(attention, 0, 1, 2).fill_(-MASKED_LOGIT)
         attention = attention.softmax(1)
         score = (attention * similarity).sum(1)
         # An object alone attends to nothing, and its weight is one.
@@ -240,14 +240,14 @@ class LabelObjective:
         return _Weighed(log_weight, slope, pairs)
 
 
-def find_quick_step(
+def find_explicit_step(
     model: MatchingModel,
     pair: Matcher,
     objective: GroupObjective,
     optimizers: Sequence[Optimizer],
     *,
     n_steps: int = 0,
-) -> QuickStep | None:
+) -> ExplicitStep | None:
     """Return the step of a training, None where its parts need autograd.
 
     `n_steps`: steps of the training; loops are compiled for a long one.
@@ -259,13 +259,13 @@ def find_quick_step(
         tables = TableObjective.of(model, pair, objective)
         if tables is None:
             return None
-        tables.kernels = kernels_for(n_steps)  # compiled only where they are used
+        tables.kernels = training_kernels(n_steps)  # compiled only where they are used
 
         def move_rows(upstream: Tensor) -> None:
             for found in tables.gradients(upstream):
                 optimizer.move_rows(found, tables.kernels)
 
-        return QuickStep(tables, move_rows)
+        return ExplicitStep(tables, move_rows)
     labels = LabelObjective.of(model, pair, objective)
     if labels is None:
         return None
@@ -274,10 +274,10 @@ def find_quick_step(
         labels.find_gradients(upstream)
         optimizer.step()
 
-    return QuickStep(labels, move)
+    return ExplicitStep(labels, move)
 
 
-class QuickStep:
+class ExplicitStep:
     """A step in two halves: the loss of a batch, and the way down, which `move` goes."""
 
     def __init__(

@@ -27,7 +27,7 @@ MAX_LOG_POWER = 336.18
 Floats = NDArray[np.float64]
 
 
-class PowerMap:
+class PowerTransform:
     """Yeo and Johnson's power of each feature.
 
     `table` (3, n_features): exponents, and the least and greatest training values.
@@ -37,10 +37,10 @@ class PowerMap:
         self.table = table
 
     @classmethod
-    def fit(cls, rows: NDArray[Any]) -> PowerMap:
+    def fit(cls, rows: NDArray[Any]) -> PowerTransform:
         """Search the exponents that make the features likeliest under a normal law."""
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
-        exponent = likeliest_exponents(some)
+        exponent = fit_exponents(some)
         ends = np.stack([rows.min(axis=0), rows.max(axis=0)])
         with np.errstate(over="ignore", invalid="ignore"):
             powered = yeo_johnson(np.vstack([some, ends]), exponent)
@@ -78,7 +78,7 @@ def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:
     return np.copysign(boxcox1p(np.abs(values), power), values)
 
 
-def likeliest_exponents(rows: Floats) -> Floats:
+def fit_exponents(rows: Floats) -> Floats:
     """Return the exponents that make features likeliest under a normal law, 1 of constant ones.
 
     All features are searched at once: scikit-learn, which finds the same ones, asks for them one
@@ -91,11 +91,11 @@ def likeliest_exponents(rows: Floats) -> Floats:
     for block in np.array_split(varying, max(1, n_blocks)):
         if len(block):
             with np.errstate(all="ignore"):  # of features next to nothing, which stay as they are
-                exponents[block] = _likeliest(values[block])
+                exponents[block] = _fit_exponents(values[block])
     return exponents
 
 
-def _likeliest(values: Floats) -> Floats:
+def _fit_exponents(values: Floats) -> Floats:
     """Return the exponent of each row of values; the likelihood has a single peak."""
     size, below = np.log1p(np.abs(values)), values < 0
     sign = np.where(below, -1.0, 1.0)
