@@ -160,8 +160,12 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     for row, history in enumerate(asked):
         scores[row, model.catalogue_.indices_of(history)] = -np.inf
     places = model.catalogue_.indices_of(np.array(targets))
-    standing = model.feature_map_.standing
-    offsets = [standing.offset_for(n) for n in (len(new), 1)] if standing is not None else [0.0] * 2
+    new_item_bias = model.feature_map_.new_item_bias
+    offsets = (
+        [new_item_bias.offset_for(n) for n in (len(new), 1)]
+        if new_item_bias is not None
+        else [0.0] * 2
+    )
     own = scores[np.arange(len(places)), places] - offsets[0] + offsets[1]
     n_ahead = (np.delete(scores, columns, axis=1) > own[:, None]).sum(axis=1)
     rows = {"features": (scores[:, columns], scores, places)}
@@ -197,7 +201,9 @@ def measure(name: str, seed: int) -> dict[str, Any]:
         },
         "fit_seconds": round(fit_seconds, 1),
         "place_seconds": round(place_seconds, 1),
-        "share_of_like_items": 0.0 if (like := model.feature_map_.like) is None else like.share,
+        "share_of_like_items": 0.0
+        if (similar := model.feature_map_.similar) is None
+        else similar.share,
         "columns": [(c.name, c.kind, c.width) for c in model.feature_map_.columns],
     }
 

@@ -57,7 +57,7 @@ def promote_command(registry: Place, version: str | None = None) -> None:
     if before is not None:
         with suppress(GroupNoiseError):  # what was promoted before may be gone
             old, new = (open_artifact(registry / name).items for name in (before, promoted))
-            if foreign := new.about_foreign(old):
+            if foreign := new.foreign_items_message(old):
                 say_aside(f"warning: {promoted} follows {before}: {foreign}; is this their shop?")
     typer.echo(f"promoted {promoted}")
 

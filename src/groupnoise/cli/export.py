@@ -181,11 +181,11 @@ def _about_output(model: Path, place: str | None, registry: bool) -> str:
 
 def _about_lost_items(output: Path, fitted: Any) -> str | None:
     """Say which items were added to what is there now, and how to add them to its successor."""
-    from groupnoise.recall.item_changes import about_lost_items
+    from groupnoise.recall.item_changes import lost_items_message
 
     try:
         before = _artifact_in(output)
-        return None if before is None else about_lost_items(before, fitted.items_, output)
+        return None if before is None else lost_items_message(before, fitted.items_, output)
     except GroupNoiseError:  # nothing is promoted, or what is there is damaged
         return None
 
@@ -252,7 +252,7 @@ def _load(folder: Path) -> Any:
 
 def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any) -> list[list[Any]]:
     read = read_histories_for(model, source, options)
-    items = fitted.catalogue_.as_read(read.item_ids)[read.items]
+    items = fitted.catalogue_.convert_ids(read.item_ids)[read.items]
     return [
         items[begin:end].tolist()
         for begin, end in zip(read.offsets[:-1], read.offsets[1:], strict=True)

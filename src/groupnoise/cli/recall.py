@@ -212,10 +212,10 @@ def replay(
     Example: groupnoise replay shown.csv --model runs/a --model runs/b --histories clicks.csv
     """
     from groupnoise.clicks.evaluation.replay import (
-        about_replay,
         logged_by_version,
         read_impressions,
         replay_policy,
+        replay_warnings,
     )
 
     if model and histories is None:
@@ -247,7 +247,7 @@ def replay(
         replay_policy(shown, row_chances, name=name, clip=clip, seed=seed)
         for name, row_chances in chances.items()
     ]
-    notes += [note for each in found for note in about_replay(each)]
+    notes += [note for each in found for note in replay_warnings(each)]
     logged = float(shown.clicked.mean())
     if as_json:
         answer = {
@@ -292,7 +292,7 @@ def _chances_of_models(
         fitted = load_model(folder)
         if setting_of_model(fitted).name != "rs":
             raise ParameterError(f"{folder} is no recommender; replay is about shown items.")
-        spelt = {user: fitted.catalogue_.as_read(row) for user, row in known.items()}
+        spelt = {user: fitted.catalogue_.convert_ids(row) for user, row in known.items()}
         found[str(folder)] = chances_of_model(fitted, shown, spelt, top=top)
     return found, len(users) - len(known)
 

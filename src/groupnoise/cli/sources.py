@@ -255,7 +255,7 @@ def read_file(
     **reader_options: Any,
 ) -> Found:
     """Read a user's own file and say in one line what was guessed, on the error stream."""
-    from groupnoise.clicks.reading.oddities import ABOUT_CLICKS
+    from groupnoise.clicks.reading.oddities import CLICK_WARNINGS
     from groupnoise.core.label_typos import TYPING_ERROR
     from groupnoise.io.columns.roles import read_as_remembered
     from groupnoise.io.tables.missing_numbers import OTHER_UNITS
@@ -266,7 +266,7 @@ def read_file(
     dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
     tell = report or say_aside
     if remembered:  # who fitted the model has been told, and read the log so
-        guesses = [each for each in guesses if not any(words in each for words in ABOUT_CLICKS)]
+        guesses = [each for each in guesses if not any(words in each for words in CLICK_WARNINGS)]
     # What a user may have to correct, or to say otherwise, stands on a line of its own.
     signs = (TYPING_ERROR, OTHER_UNITS, " --")
     advised = [each for each in guesses if any(sign in each for sign in signs)]

@@ -153,7 +153,7 @@ def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
 
 def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Found:
     """Return click histories that need not fit in memory; a log is converted inside `folder`."""
-    from groupnoise.clicks.reading.oddities import about_bots
+    from groupnoise.clicks.reading.oddities import bot_warnings
     from groupnoise.clicks.reading.streaming import clicks_on_disk
     from groupnoise.io.folders.data_folder import is_data_folder
     from groupnoise.io.setting import find_setting
@@ -170,7 +170,7 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Foun
                 **options.given,
             )
         if is_first():
-            for sentence in about_bots(dataset):
+            for sentence in bot_warnings(dataset):
                 say_aside(sentence.replace("audit DATA", f"audit {data}"))
         return Found(dataset, clicks, data, options=options.given, is_file=True)
     found = None

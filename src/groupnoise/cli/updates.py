@@ -43,7 +43,7 @@ def go_on(
     """Update a model with the clicks of a log, and save it."""
     import numpy as np
 
-    from groupnoise.clicks.reading.oddities import about_lost_zeros
+    from groupnoise.clicks.reading.oddities import lost_zeros_message
     from groupnoise.io.files import read_ids
     from groupnoise.io.folders.model_files import load_model
     from groupnoise.io.folders.training_record import read_training_record, write_training_record
@@ -60,7 +60,7 @@ def go_on(
     found = read(data)
     fingerprint = found.setting.fingerprint(found.dataset)
     _warn_of_learned(found, fingerprint, model, before)
-    if lost := about_lost_zeros(found.dataset.item_ids, fitted.items_):
+    if lost := lost_zeros_message(found.dataset.item_ids, fitted.items_):
         say_aside(f"warning: {lost}: these become items of their own.")
     held_out = found.setting.hold_out(found.dataset, validation, seed)
     new = found.setting.without(found.dataset, held_out) if len(held_out) else found.dataset

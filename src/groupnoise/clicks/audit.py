@@ -164,7 +164,7 @@ class ClickSource:
     def _lift_of(self, model: Any) -> ItemLift:
         """Return the lifts of a model, computed once however many blocks it judges."""
         if self._lifts is None or self._lifts[0] is not model:
-            known = model.catalogue_.indices_of(model.catalogue_.as_read(self.dataset.item_ids))
+            known = model.catalogue_.indices_of(model.catalogue_.convert_ids(self.dataset.item_ids))
             unknown = np.flatnonzero(known < 0)
             if len(unknown):
                 raise UnknownTargetError(
@@ -203,10 +203,13 @@ def suspicious_users(dataset: ClickDataset) -> Columns:
     """
     histories = dataset.histories
     top_item, repeats = _most_clicked(dataset)
-    facts = {"clicks": _fact(histories.sizes, MIN_CLICKS), "repeats": _fact(repeats, MIN_REPEATS)}
-    fastest = _in_a_minute(dataset)
+    facts = {
+        "clicks": _count_of_users(histories.sizes, MIN_CLICKS),
+        "repeats": _count_of_users(repeats, MIN_REPEATS),
+    }
+    fastest = _clicks_in_a_minute(dataset)
     if fastest is not None:
-        facts["in_a_minute"] = _fact(fastest, MIN_IN_A_MINUTE)
+        facts["in_a_minute"] = _count_of_users(fastest, MIN_IN_A_MINUTE)
     excess = np.max([fact.excess for fact in facts.values()], axis=0)
     users = np.flatnonzero(excess > 0)
     users = users[np.argsort(-excess[users], kind="stable")][:MAX_USERS]
@@ -225,7 +228,7 @@ def suspicious_users(dataset: ClickDataset) -> Columns:
     }
 
 
-def _fact(counts: IntArray, least: int) -> Fact:
+def _count_of_users(counts: IntArray, least: int) -> Fact:
     quartiles: NDArray[Any] = np.percentile(np.log(np.maximum(counts, 1)), (25, 50, 75))
     # Between the quartiles of a normal distribution lie 1.349 standard deviations.
     deviation = max(float(quartiles[2] - quartiles[0]) / 1.349, MIN_DEVIATION)
@@ -239,12 +242,12 @@ def _why(facts: dict[str, Fact], user: int, item: Any) -> str:
         "repeats": f"{{}} of them on item {item}",
         "in_a_minute": "{} within a minute",
     }
-    said = [
+    parts = [
         f"{words[name].format(fact.counts[user])} (usual: {fact.usual:.3g})"
         for name, fact in facts.items()
         if name == "clicks" or fact.excess[user] > 0
     ]
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
 def _most_clicked(dataset: ClickDataset) -> tuple[IntArray, IntArray]:
@@ -262,7 +265,7 @@ def _most_clicked(dataset: ClickDataset) -> tuple[IntArray, IntArray]:
     return most, repeats
 
 
-def _in_a_minute(dataset: ClickDataset) -> IntArray | None:
+def _clicks_in_a_minute(dataset: ClickDataset) -> IntArray | None:
     """Return the most clicks of each user within a minute; None where times do not say it."""
     if dataset.timestamps is None:
         return None

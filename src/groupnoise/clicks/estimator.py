@@ -250,13 +250,13 @@ class MaxMatchingRecommender(UpdatableRecommender):
             This estimator.
         """
         training = self._prepare(histories, item_ids)
-        described = self._read_features(item_features)
+        features = self._read_features(item_features)
         for name in ("rule_", "decisions_", "feature_map_", "optimizer_state_"):
             if hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
-        apart = training.targets is not None or workers is not None
+        needs_clicks = training.targets is not None or workers is not None
         decided = None
-        if self._normalization(apart) == "history":
+        if self._normalization(needs_clicks) == "history":
             with training_on(self.device), exclusive_training(checkpoint, Workers()):
                 decided = self._fit_histories(training, validate, checkpoint)
         else:
@@ -268,26 +268,26 @@ class MaxMatchingRecommender(UpdatableRecommender):
             self.decisions_ = self._explicit_decisions()
             self._fit_windows(training, validate, workers, checkpoint)
         if workers is None or workers.rank == 0:  # others hold a part of the tables
-            self._place_by_features(described, training, decided)
+            self._place_by_features(features, training, decided)
         return self
 
-    def _normalization(self, apart: bool) -> str:
+    def _normalization(self, needs_clicks: bool) -> str:
         """Return what to normalise; `apart` where the data or the training asks for clicks."""
-        asking = self._asking_for_clicks()
-        if self.normalization == "history" and (asking or apart):
-            what = f"{asking[0]}={getattr(self, asking[0])!r}" if asking else "windows, workers"
+        given = self._click_only_parameters()
+        if self.normalization == "history" and (given or needs_clicks):
+            reason = f"{given[0]}={getattr(self, given[0])!r}" if given else "windows, workers"
             raise ParameterError(
-                f'normalization="history" goes with whole histories in one process; {what} '
+                f'normalization="history" goes with whole histories in one process; {reason} '
                 'belongs to normalization="click".'
             )
         chosen = self.normalization
         if chosen == "auto":
-            chosen = "click" if asking or apart else "history"
+            chosen = "click" if given or needs_clicks else "history"
         if chosen == "click" and not (is_auto(self.encoder) or self.encoder is None):
-            what = f"{asking[0]}={getattr(self, asking[0])!r}" if asking else "this training"
+            reason = f"{given[0]}={getattr(self, given[0])!r}" if given else "this training"
             raise ParameterError(
-                f'encoder={self.encoder!r} reads whole histories (normalization="history"); {what} '
-                "takes each click by itself."
+                f'encoder={self.encoder!r} reads whole histories (normalization="history"); '
+                f"{reason} takes each click by itself."
             )
         return chosen
 
@@ -301,7 +301,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         self.history_ = History()
 
         def validated(evidence: Evidence) -> float:
-            self._hold(evidence)
+            self._set_evidence(evidence)
             assert validate is not None
             return validate(self)
 
@@ -323,7 +323,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
             on_epoch=self.on_epoch,
             moments=moments,
         )
-        self._hold(decided.evidence)
+        self._set_evidence(decided.evidence)
         if moments is not None:
             self.optimizer_state_ = moments
         self.decisions_ = decided.decisions
@@ -356,9 +356,9 @@ class MaxMatchingRecommender(UpdatableRecommender):
                 if encoder is not None:
                     check_choice("encoder", encoder, ENCODERS)
         parse_budget(self.budget)
-        if not self._starts():
+        if not self._initializations():
             raise ParameterError("init names no start; give 'random', 'spectral' or both.")
-        for start in self._starts():
+        for start in self._initializations():
             check_choice("init", start, ("random", "spectral"))
 
     def _rebuild(self, fitted: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

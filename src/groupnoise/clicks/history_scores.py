@@ -19,9 +19,9 @@ from groupnoise.clicks.mixture import (
     Float32Array,
     ItemVectors,
     Mixture,
-    distinct_of,
     popular_negatives,
     recent_clicks,
+    unique_inverse,
 )
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
@@ -38,17 +38,17 @@ from groupnoise.core.weighting import (
 )
 
 READ_AT_ONCE = 1024
-"""Histories whose clicks are left out of an encoder's reading together."""
+"""Histories from which an encoder leaves out clicks at a time."""
 
 _FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
 MIN_EXPONENT = -80.0
 """exp of anything below comes near the smallest number of single precision."""
 
 
-def rule_of(
+def rule_from_objective(
     objective: GroupObjective, *, scope: str, window_size: int | None, popularity: FloatArray
 ) -> ScoringRule:
-    """Return the rule that weighs clicks as an objective does."""
+    """Return the scoring rule with the group weighting of an objective."""
     weighting = objective.weighting
     named: dict[str, Any] = {"weighting": None}
     if weighting is not None:
@@ -72,7 +72,7 @@ def rule_of(
 
 
 def _as_numpy(weighting: Weighting) -> GroupWeight:
-    """Return a weighting of the user's own as a function of arrays."""
+    """Return a custom weighting as a function of arrays."""
 
     def log_group_weight(features: Float32Array) -> Float32Array:
         with torch.no_grad():
@@ -85,12 +85,12 @@ def _as_numpy(weighting: Weighting) -> GroupWeight:
 
 
 @torch.no_grad()
-def objective_of_answers(
+def batch_independent_objective(
     objective: GroupObjective, rule: ScoringRule, model: MatchingModel
 ) -> GroupObjective:
-    """Return an objective whose weights do not depend on who else is in the batch.
+    """Return an objective whose weights do not depend on the rest of the batch.
 
-    `rule`: names the negatives of a contrastive weighting.
+    `rule`: has the negatives of a contrastive weighting.
     """
     if not isinstance(objective.weighting, ContrastiveWeighting):
         return objective
@@ -99,7 +99,7 @@ def objective_of_answers(
 
 
 @torch.no_grad()
-def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mixture:
+def encode_histories(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mixture:
     """Return the weighted queries of histories under a rule."""
 
     def features_of(items: IntArray) -> Float32Array:
@@ -117,14 +117,14 @@ def score_catalogue(model: MatchingModel, mixture: Mixture) -> Tensor:
     if len(query_of) == len(mixture.offsets) - 1:  # one query each
         log_pair = logits.log_softmax(-1)
         return log_pair.index_select(0, query_of).add_(log_weight.unsqueeze(-1))
-    shares = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
-    log_weight = log_weight - shares.sum(-1).log()[query_of]
+    likelihoods = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
+    log_weight = log_weight - likelihoods.sum(-1).log()[query_of]
     highest = np.maximum.reduceat(log_weight.numpy(), mixture.offsets[:-1])  # (groups,)
     peak = torch.from_numpy(np.repeat(highest, np.diff(mixture.offsets)))
     # A weighted sum of rows is what an embedding bag computes, several times faster than logs.
     mixed = F.embedding_bag(
         query_of,
-        shares,
+        likelihoods,
         torch.from_numpy(mixture.offsets[:-1]),
         mode="sum",
         per_sample_weights=(log_weight - peak).exp(),
@@ -173,32 +173,37 @@ def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor
 
 
 def evidence_of_clicks(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> ObjectScores:
-    """Return what each click of histories adds to the score of what came next.
+    """Return the contribution of each click to the score of the next item.
 
-    Responsibilities are the shares of the evidence for the target; log weights those of the
-    positions. Clicks too old to count score 0. `rule`: adds evidence over a history. `groups`: item
-    indices with targets.
+    Responsibilities are the normalised positive contributions; log weights those of the positions.
+    Clicks before the window score 0. `rule`: adds evidence over a history. `groups`: item indices
+    with targets.
     """
-    scores = _read_evidence(rule, vectors, groups)
+    scores = _encoder_evidence(rule, vectors, groups)
     summed = replace(rule, encoders=())
     log_weight = np.full(groups.n_objects, -np.inf, dtype=np.float32)
-    shares = np.zeros(groups.n_objects, dtype=np.float32)
+    responsibility = np.zeros(groups.n_objects, dtype=np.float32)
     chosen = np.empty(len(groups), dtype=np.int64)
     assert groups.targets is not None
     for row, (history, target) in enumerate(zip(groups, groups.targets, strict=True)):
-        counted = history[-(rule.n_clicks or 0) :]
-        own = slice(groups.offsets[row + 1] - len(counted), groups.offsets[row + 1])
-        added = summed.click_evidence(vectors.query[counted]) @ vectors.target[target]
-        added += scores[own]
-        said = np.maximum(added, 0.0)
-        scores[own], log_weight[own] = added, rule.log_position_weight(len(counted))
-        shares[own] = said / said.sum() if said.any() else np.exp(log_weight[own])
-        chosen[row] = len(history) - len(counted) + int(added.argmax())
-    return ObjectScores(chosen, scores, log_weight, shares, groups.offsets)
+        window = history[-(rule.n_clicks or 0) :]
+        span = slice(groups.offsets[row + 1] - len(window), groups.offsets[row + 1])
+        evidence = summed.click_evidence(vectors.query[window]) @ vectors.target[target]
+        evidence += scores[span]
+        positive = np.maximum(evidence, 0.0)
+        scores[span], log_weight[span] = (
+            evidence,
+            rule.log_position_weight(len(window)),
+        )
+        responsibility[span] = (
+            positive / positive.sum() if positive.any() else np.exp(log_weight[span])
+        )
+        chosen[row] = len(history) - len(window) + int(evidence.argmax())
+    return ObjectScores(chosen, scores, log_weight, responsibility, groups.offsets)
 
 
-def _read_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> Float32Array:
-    """Return what the encoders of a rule lose of each target without each click, (n_clicks,)."""
+def _encoder_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> Float32Array:
+    """Return by how much each click raises the encoders' scores of the target, (n_clicks,)."""
     lost = np.zeros(groups.n_objects, dtype=np.float32)
     if not rule.encoders:
         return lost
@@ -207,7 +212,7 @@ def _read_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> F
         block = groups[start : start + READ_AT_ONCE]
         clicks, begins = recent_clicks(block.objects.astype(np.int64), block.offsets, rule.n_clicks)
         sizes = np.diff(begins)
-        distinct, click_of = distinct_of(clicks)
+        distinct, click_of = unique_inverse(clicks)
         of_click = np.repeat(np.asarray(block.targets), sizes)
         own = groups.offsets[start] + np.repeat(block.offsets[1:] - begins[1:], sizes)
         own += np.arange(len(clicks))
@@ -218,11 +223,14 @@ def _read_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> F
     return lost
 
 
-def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) -> ObjectScores:
-    """Return scores of known clicks at their places among all clicks of their histories.
+def restore_unknown_clicks(
+    known: ObjectScores, is_known: BoolArray, sizes: IntArray
+) -> ObjectScores:
+    """Return scores of known clicks at their positions among all clicks of their histories.
 
-    Unknown clicks have a score and weight of -inf, and no share. `found`: of the known clicks, at
-    least one in each history. `sizes`: how many clicks each history has, known or not.
+    Unknown clicks have a score and weight of -inf, and no responsibility. `known`: of the known
+    clicks, at least one in each history. `sizes`: the length of each history, unknown ones
+    included.
     """
     position = np.flatnonzero(is_known)
     offsets = offsets_from_sizes(sizes)
@@ -233,10 +241,10 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
         return full
 
     return ObjectScores(
-        position[found.offsets[:-1] + found.chosen] - offsets[:-1],
-        spread(found.scores, -np.inf),
-        spread(found.log_weight, -np.inf),
-        spread(found.responsibility, 0.0),
+        position[known.offsets[:-1] + known.chosen] - offsets[:-1],
+        spread(known.scores, -np.inf),
+        spread(known.log_weight, -np.inf),
+        spread(known.responsibility, 0.0),
         offsets,
     )
 
@@ -244,8 +252,8 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
 class ItemSlices(NamedTuple):
     """Scores of many histories for a few items at a time.
 
-    Taken item by item, every distinct query is scored once for all histories, and nothing as
-    large as the catalogue times the histories is ever held. Scores are not on log scale.
+    Every distinct query is scored once for all histories, and the full matrix of histories and
+    items is never held in memory. Scores are not on log scale.
 
     `items` (n_items, dim + 2): vectors of all items, their bias, and a one for the log-normalizer.
     `mixture`: the histories; its queries end in a one for the bias and in the log-normalizer taken
@@ -259,10 +267,10 @@ class ItemSlices(NamedTuple):
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
         """Return the scores of a slice of items after the histories, or after those in `rows`."""
         mixture = self.mixture if rows is None else self.mixture.take(rows)
-        shares = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
+        likelihoods = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
         return F.embedding_bag(
             torch.from_numpy(mixture.query_of),
-            shares,
+            likelihoods,
             torch.from_numpy(mixture.offsets[:-1]),
             mode="sum",
             per_sample_weights=torch.from_numpy(np.exp(mixture.log_weight)),
@@ -271,9 +279,9 @@ class ItemSlices(NamedTuple):
 
 @torch.no_grad()
 def history_logits(model: MatchingModel, mixture: Mixture) -> RowScores:
-    """Return a function that scores histories a few at a time: each is one query, and read once.
+    """Return a function that scores encoded histories, each one query, a few at a time.
 
-    Its scores are those of all items before the softmax, whose denominator changes no order.
+    Its scores are logits of all items: the denominator of the softmax changes no order.
     """
     everything = torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)

@@ -1,4 +1,4 @@
-"""Recommenders that can also say which items go with an item."""
+"""Recommenders that also find similar items."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from groupnoise.exceptions import UnknownTargetError
 
 
 class ItemToItemRecommender(Recommender):
-    """A recommender that can also say which items go with an item."""
+    """A recommender that also finds similar items."""
 
     _least_similarity: ClassVar[float] = -np.inf
-    """An item that scores less is no answer to what goes with another."""
+    """Items that score less are not similar."""
 
     def similar_items(self, item_ids: ArrayLike, top: int = 10) -> tuple[NDArray[Any], FloatArray]:
         """Return the items that best follow a click on each of `item_ids` alone, best first.
@@ -49,10 +49,10 @@ class ItemToItemRecommender(Recommender):
         check_is_fitted(self)
         check_count("top", top)
         top = min(top, self.n_items_)
-        wanted = np.atleast_1d(np.asarray(item_ids))
-        indices = self.catalogue_.indices_of(wanted)
+        requested = np.atleast_1d(np.asarray(item_ids))
+        indices = self.catalogue_.indices_of(requested)
         if (indices < 0).any():
-            unknown = wanted[indices < 0][0].item()
+            unknown = requested[indices < 0][0].item()
             raise UnknownTargetError(f"item {unknown!r} is not in the catalogue of this model.")
         best = np.empty((len(indices), top), dtype=np.int64)
         values = np.empty((len(indices), top), dtype=np.float32)

@@ -12,12 +12,12 @@ from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes, rag
 
 Float32Array = NDArray[np.float32]
 MAX_REPEATED = 16
-"""Values from which on the distinct ones are looked for."""
+"""Number of values up to which repeats are not looked for."""
 N_NEGATIVES = 100
 
 
 class ItemVectors(NamedTuple):
-    """What a recall service needs of a model.
+    """Vectors and biases of all items.
 
     `query` (n_items, dim): f of every item.
     `target` (n_items, dim): g of every item.
@@ -56,7 +56,7 @@ class Mixture(NamedTuple):
         """Return some of the histories, with the queries that these need."""
         sizes = np.diff(self.offsets)[rows]
         terms, offsets = ragged_rows(self.offsets[rows], sizes), offsets_from_sizes(sizes)
-        distinct, query_of = distinct_of(self.query_of[terms], len(self.queries))
+        distinct, query_of = unique_inverse(self.query_of[terms], len(self.queries))
         items = None if self.items is None else self.items[distinct]
         return Mixture(self.queries[distinct], items, query_of, self.log_weight[terms], offsets)
 
@@ -79,10 +79,10 @@ def recent_clicks(
     return items[ragged_rows(offsets[1:] - taken, taken)], offsets_from_sizes(taken)
 
 
-def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:
-    """Return the distinct values in order, and which of them each value is.
+def unique_inverse(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:
+    """Return the distinct values in order, and the index of each value among them.
 
-    A few values are returned as they are: to find the distinct ones costs more than it saves.
+    A few values are returned as they are: finding the distinct ones costs more than it saves.
     """
     if len(values) <= MAX_REPEATED:
         return values, np.arange(len(values))
@@ -91,9 +91,9 @@ def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray
     is_used = np.zeros(n_values, dtype=bool)
     is_used[values] = True
     distinct = np.flatnonzero(is_used)
-    place = np.empty(n_values, dtype=np.int64)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[values]
+    index_of = np.empty(n_values, dtype=np.int64)
+    index_of[distinct] = np.arange(len(distinct))
+    return distinct, index_of[values]
 
 
 def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:
@@ -107,7 +107,7 @@ def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:
 def popular_negatives(popularity: FloatArray, n: int = N_NEGATIVES) -> tuple[int, ...]:
     """Return items at even steps of all clicks, so that an item comes as often as it is clicked.
 
-    In training a click is held against clicks of other groups, which are drawn that way too.
+    In training the negatives of a click are clicks of other groups, distributed in the same way.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def sigmoid_weight(
     clicks. `between`, `context`: those of S, which `scale` multiplies; see `SIMILARITIES`.
     """
     size = features.shape[1]
-    if size == 1:  # no context to agree with
+    if size == 1:  # no context
         return np.zeros(features.shape[:2], dtype=features.dtype)
     likeness = scale * between(features, features)
     likeness.reshape(len(likeness), -1)[:, :: size + 1] = -np.inf  # the diagonals
@@ -153,19 +153,19 @@ def contrastive_weight(
     context: _Context,
     scale: float,
 ) -> Float32Array:
-    """Return log P(click | history) as the authors' code does: a click is held against negatives.
+    """Return log P(click | history) as the authors' code does: against negatives.
 
-    All of them stand in the context of the group, in whose attention an object's similarity to
-    itself enters as zero. `negatives` (n_negatives, dim): what every click is held against. The
-    rest as in `sigmoid_weight`.
+    All of them are compared with the context of the group, in whose attention an object's
+    similarity to itself is zero. `negatives` (n_negatives, dim): those of every click. The rest as
+    in `sigmoid_weight`.
     """
     size = features.shape[1]
     likeness = scale * between(features, features)
     likeness[:, np.arange(size), np.arange(size)] = 0.0
     own = scale * context(_softmax(likeness), features, features)
-    strange = np.broadcast_to(negatives, (len(features), *negatives.shape))
-    attention = _softmax(scale * between(strange, features))
-    others = log_sum_exp(scale * context(attention, features, strange), axis=-1)
+    queries = np.broadcast_to(negatives, (len(features), *negatives.shape))
+    attention = _softmax(scale * between(queries, features))
+    others = log_sum_exp(scale * context(attention, features, queries), axis=-1)
     return np.asarray(own - np.logaddexp(own, others[:, None]))
 
 
@@ -196,4 +196,4 @@ SIMILARITIES: dict[str, tuple[_Between, _Context]] = {
     "dot": (_dot_between, _dot_context),
     "neg_kl": (_kl_between, _kl_context),
 }
-"""For each S: S of every pair, and S of the context that queries attend to and the queries."""
+"""For each S: S of every pair, and S of each query and the context it attends to."""

@@ -19,17 +19,17 @@ from groupnoise.clicks.items.catalogue import (
     IdHistories,
     IndexedHistories,
     ItemHistories,
-    asked_log,
-    histories_of,
-    item_indices,
+    check_item_indices,
+    log_from_frame,
+    reusable_histories,
     top_k,
 )
 from groupnoise.clicks.reading.oddities import (
-    ABOUT_CLICKS,
+    CLICK_WARNINGS,
     ORDER_OF_IDS,
-    about_foreign_items,
-    about_lost_zeros,
-    about_padding,
+    lost_zeros_message,
+    padding_message,
+    unknown_items_message,
 )
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.checks import check_count
@@ -88,16 +88,16 @@ class Recommender(BaseEstimator):
             -inf for a candidate that is not in the catalogue.
         """
         check_is_fitted(self)
-        indexed = self.catalogue_.index(asked_log(histories) or histories)
+        indexed = self.catalogue_.index(log_from_frame(histories) or histories)
         n_rows = len(indexed.n_unknown)
         if items is None:
             candidates = None
         else:
-            wanted = np.asarray(items)
+            requested = np.asarray(items)
             indices = (
-                np.where((wanted >= 0) & (wanted < self.n_items_), wanted, -1)
+                np.where((requested >= 0) & (requested < self.n_items_), requested, -1)
                 if isinstance(histories, Groups)
-                else self.catalogue_.indices_of(wanted)
+                else self.catalogue_.indices_of(requested)
             )
             candidates = np.broadcast_to(indices, (n_rows, indices.shape[-1]))
             if candidates.size == 0:
@@ -149,7 +149,7 @@ class Recommender(BaseEstimator):
         check_is_fitted(self)
         check_count("top", top)
         top = min(top, self.n_items_)
-        log = asked_log(histories)
+        log = log_from_frame(histories)
         indexed = self.catalogue_.index(log or histories)
         n_rows = len(indexed.n_unknown)
         best = np.full((n_rows, top), -1, dtype=np.int64)
@@ -161,9 +161,9 @@ class Recommender(BaseEstimator):
         if log is None:
             return self.catalogue_.ids_at(best), values
         if not len(indexed.items):
-            about = about_foreign_items(log.item_ids, self.items_)
+            about = unknown_items_message(log.item_ids, self.items_)
             warnings.warn(f"answered by popularity: {about}", UserWarning, stacklevel=2)
-        elif lost := about_lost_zeros(log.item_ids, self.items_):
+        elif lost := lost_zeros_message(log.item_ids, self.items_):
             warnings.warn(f"unknown items: {lost}.", UserWarning, stacklevel=2)
         return self._as_frame(histories, log, best, values, indexed.sources)
 
@@ -179,10 +179,10 @@ class Recommender(BaseEstimator):
         from groupnoise.io.tables.table import frame_like  # which loads polars
 
         users, ranks = np.nonzero(best >= 0)
-        called = log.columns or {}
+        names = log.columns or {}
         columns = {
-            called["user"]: log.user_ids[users],
-            called["item"]: self.items_[best[users, ranks]],
+            names["user"]: log.user_ids[users],
+            names["item"]: self.items_[best[users, ranks]],
             "rank": ranks + 1,
             "score": values[users, ranks],
             "source": sources[users],
@@ -317,7 +317,9 @@ class Recommender(BaseEstimator):
     ) -> tuple[Catalogue, Groups]:
         """Return the catalogue and the training data as groups of item indices."""
         if isinstance(histories, Groups):
-            arrays = [a for a in (item_indices(histories), histories.targets) if a is not None]
+            arrays = [
+                a for a in (check_item_indices(histories), histories.targets) if a is not None
+            ]
             largest = max(int(a.max()) for a in arrays)
             if min(int(a.min()) for a in arrays) < 0:
                 raise DataError("groups of clicks hold a negative item index.")
@@ -328,13 +330,13 @@ class Recommender(BaseEstimator):
                     f"{counted(len(catalogue), 'items')}."
                 )
             return catalogue, histories
-        rows = histories_of(histories)
+        rows = reusable_histories(histories)
         if isinstance(rows, ClickDataset) and rows is not histories:  # a frame was read just now
-            for said in rows.notes.get("guesses", ()):
-                if any(words in said for words in (*ABOUT_CLICKS, ORDER_OF_IDS)):
-                    how = " (options of groupnoise.clicks.read_clicks)" * (" --" in said)
-                    warnings.warn(f"{said}{how}.", UserWarning, stacklevel=4)
-        if padding := about_padding(histories):
+            for guess in rows.notes.get("guesses", ()):
+                if any(phrase in guess for phrase in (*CLICK_WARNINGS, ORDER_OF_IDS)):
+                    how = " (options of groupnoise.clicks.read_clicks)" * (" --" in guess)
+                    warnings.warn(f"{guess}{how}.", UserWarning, stacklevel=4)
+        if padding := padding_message(histories):
             warnings.warn(f"{padding}.", UserWarning, stacklevel=4)
         if isinstance(rows, ClickDataset) and item_ids is None:
             return self._read_training(rows.histories, rows.item_ids)
@@ -353,13 +355,13 @@ class Recommender(BaseEstimator):
         size = self._rows_at_once(None if candidates is None else candidates.shape[1])
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
-            wanted = None if candidates is None else candidates[rows]
-            yield rows, self._score_block(_rows_of(indexed, rows), wanted)
+            block_candidates = None if candidates is None else candidates[rows]
+            yield rows, self._score_block(_rows_of(indexed, rows), block_candidates)
 
-    def _score_block(self, indexed: IndexedHistories, wanted: IntArray | None) -> FloatArray:
+    def _score_block(self, indexed: IndexedHistories, candidates: IntArray | None) -> FloatArray:
         n_rows = len(indexed.n_unknown)
-        shape = (n_rows, self.n_items_) if wanted is None else wanted.shape
-        known = None if wanted is None else np.maximum(wanted, 0)
+        shape = (n_rows, self.n_items_) if candidates is None else candidates.shape
+        known = None if candidates is None else np.maximum(candidates, 0)
         answered = np.flatnonzero(np.diff(indexed.offsets))
         if len(answered):
             groups = _non_empty(indexed)
@@ -374,7 +376,7 @@ class Recommender(BaseEstimator):
             if len(answered):
                 filled[answered] = scores
             scores = filled
-        return scores if wanted is None else np.where(wanted < 0, -np.inf, scores)
+        return scores if candidates is None else np.where(candidates < 0, -np.inf, scores)
 
 
 def last_items(histories: Groups) -> IntArray:

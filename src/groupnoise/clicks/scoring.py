@@ -25,9 +25,9 @@ from groupnoise.clicks.mixture import (
     Float32Array,
     Mixture,
     contrastive_weight,
-    distinct_of,
     recent_clicks,
     sigmoid_weight,
+    unique_inverse,
 )
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count
@@ -199,7 +199,7 @@ class ScoringRule:
     def mixture(self, features_of: FeaturesOf, items: IntArray, offsets: IntArray) -> Mixture:
         """Return the queries of histories and their log weights."""
         clicks, begins = recent_clicks(items, offsets, self.n_clicks)
-        distinct, query_of = distinct_of(clicks)
+        distinct, query_of = unique_inverse(clicks)
         queries = features_of(distinct)
         if self.normalization == "history":
             contexts = self._contexts(queries, query_of, begins)
@@ -264,8 +264,8 @@ class ScoringRule:
         """
         weights = np.asarray(self.position_weights, dtype=np.float32)[:, :n_clicks][:, ::-1]
         widths = np.asarray(self.block_widths, dtype=np.float32)
-        shares = widths @ (weights / weights.sum(axis=1, keepdims=True)) / widths.sum()
-        return np.asarray(np.log(np.maximum(shares, MIN_TOTAL)), dtype=np.float32)
+        weight_shares = widths @ (weights / weights.sum(axis=1, keepdims=True)) / widths.sum()
+        return np.asarray(np.log(np.maximum(weight_shares, MIN_TOTAL)), dtype=np.float32)
 
     def blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
         """Yield the dimensions, position weights and exponent of each block."""

@@ -18,7 +18,11 @@ from groupnoise.clicks.evaluation.splits import MIN_PROTOCOL_CLICKS
 from groupnoise.clicks.items.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.reading.filters import keep_clicks
 from groupnoise.clicks.reading.log import read_clicks
-from groupnoise.clicks.reading.oddities import about_foreign_items, about_lost_zeros, oddities_of
+from groupnoise.clicks.reading.oddities import (
+    find_oddities,
+    lost_zeros_message,
+    unknown_items_message,
+)
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_from_sizes, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -33,8 +37,8 @@ from groupnoise.io.folders.training_record import MAX_HELD_OUT
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting
 from groupnoise.io.tables.sources import Report
 
-MAX_LOOKED_AT = 300_000
-"""Clicks of a log that are compared with what a model remembers; they take a second."""
+MAX_CHECKED_CLICKS = 300_000
+"""Clicks of a log that are compared with the fingerprints of a model; they take a second."""
 MIN_CLICKS = 3
 """Clicks of a history whose last can be held out: two are left to train on."""
 
@@ -136,7 +140,7 @@ class ClickSetting(Setting[ClickDataset]):
         protocol: str | None = None,
         at: Sequence[int] = (TOP,),
     ) -> Evaluation:
-        """Rank the last click of each history, or the clicks that a protocol asks for."""
+        """Rank the last click of each history, or the test clicks of a protocol."""
         if protocol is None:
             return evaluate_histories(fitted, dataset, rows, at=at, seed=seed)
         split = self.divide(dataset, protocol)
@@ -149,11 +153,11 @@ class ClickSetting(Setting[ClickDataset]):
 
         Raises DataError if the model knows no item of the data.
         """
-        item_ids = fitted.catalogue_.as_read(dataset.item_ids)
+        item_ids = fitted.catalogue_.convert_ids(dataset.item_ids)
         histories = [item_ids[history] for history in dataset.histories]
         indexed = fitted.catalogue_.index(histories)
         if not len(indexed.items):
-            raise DataError(about_foreign_items(dataset.item_ids, fitted.items_))
+            raise DataError(unknown_items_message(dataset.item_ids, fitted.items_))
         ids, scores = fitted.recommend(histories, top=top, exclude_seen=exclude_seen)
         is_there = scores > -np.inf  # a small catalogue cannot fill every position
         users, positions = np.nonzero(is_there)
@@ -164,8 +168,8 @@ class ClickSetting(Setting[ClickDataset]):
             "score": [float(score) for score in scores[is_there]],
             "source": indexed.sources[users].tolist(),
         }
-        notes = _about_unknown_clicks(indexed)
-        if lost := about_lost_zeros(dataset.item_ids, fitted.items_):
+        notes = _unknown_click_notes(indexed)
+        if lost := lost_zeros_message(dataset.item_ids, fitted.items_):
             notes += (lost,)
         if n_unanswered := int((~is_there.any(axis=1)).sum()):
             notes += (
@@ -208,27 +212,27 @@ class ClickSetting(Setting[ClickDataset]):
             *count_oddity(lengths == 1, "users", "with a single click, too few for any group"),
             *count_oddity(n_clicks_of == 0, "items", "without a click"),
         ]
-        draft.oddities += oddities_of(dataset)
+        draft.oddities += find_oddities(dataset)
         if dataset.titles is not None:
             without_title = np.array([not title.strip() for title in dataset.titles])
             draft.oddities += count_oddity(without_title, "items", "without a title")
         return draft
 
     def summary(self, dataset: ClickDataset) -> str:
-        """Return the numbers of histories, items and clicks, and of what was left out."""
+        """Return the counts of histories, items and clicks, and of rows left out."""
         parts = [
             counted(len(dataset.histories), "histories"),
             counted(dataset.n_items, "items"),
             counted(dataset.histories.n_objects, "clicks"),
         ]
-        left_out = {
+        dropped = {
             "rows_below_min_rating": "rows rated too low",
             "repeats_merged": "repeated clicks merged",
             "core_users_dropped": "users outside the core",
             "core_items_dropped": "items outside the core",
         }
         notes = dataset.notes
-        parts += [f"{notes[key]} {text}" for key, text in left_out.items() if notes.get(key)]
+        parts += [f"{notes[key]} {text}" for key, text in dropped.items() if notes.get(key)]
         return ", ".join(parts)
 
     def dataset_of(self, groups: Any, targets: Any = None) -> ClickDataset:
@@ -281,7 +285,7 @@ class ClickSetting(Setting[ClickDataset]):
     def share_begun(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> float:
         """Return the share of some checksums that histories have, or the beginnings of some."""
         sizes = dataset.histories.sizes
-        n_looked = max(1, round(len(sizes) * min(1.0, MAX_LOOKED_AT / sizes.sum())))
+        n_looked = max(1, round(len(sizes) * min(1.0, MAX_CHECKED_CLICKS / sizes.sum())))
         rows = np.random.default_rng(0).permutation(len(sizes))[:n_looked]
         found: list[bytes] = []
         for row in rows.tolist():
@@ -299,8 +303,8 @@ class ClickSetting(Setting[ClickDataset]):
         return "\0".join(map(str, [dataset.user_ids[row], *items])).encode()
 
 
-def _about_unknown_clicks(indexed: IndexedHistories) -> tuple[str, ...]:
-    """Say how many clicks tell the model nothing, and how many histories hold no other."""
+def _unknown_click_notes(indexed: IndexedHistories) -> tuple[str, ...]:
+    """Return a note on clicks of unknown items, and histories without any other."""
     n_unknown = int(indexed.n_unknown.sum())
     n_by_popularity = int((np.diff(indexed.offsets) == 0).sum())
     if not n_unknown:

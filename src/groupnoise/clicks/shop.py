@@ -107,18 +107,18 @@ MEAN_DAYS = 2.0
 """Time between two clicks of a user, on average."""
 POPULARITY_EXPONENT = 0.8
 REACH = 0.15
-"""How far along a shelf (of length 1) the next click lies from the one it follows, typically."""
+"""Typical distance along a shelf (of length 1) from a click to the one that follows it."""
 
 
 @dataclass(frozen=True)
 class _Shop:
-    """The catalogue and its laws; items of a shelf are adjacent, like neighbours on it.
+    """The catalogue and its click probabilities; items of a shelf are adjacent.
 
-    `popularity`: share of attention of each item over the whole shop.
-    `entry` (n_shelves, longest_shelf): running sums of the chance of each place of a shelf to be
+    `popularity`: probability of each item over the whole shop.
+    `entry` (n_shelves, longest_shelf): cumulative probabilities of each position of a shelf to be
         where an interest begins.
-    `following` (n_items, longest_shelf): running sums of the chance of each place of the same shelf
-        to be clicked after an item.
+    `following` (n_items, longest_shelf): cumulative probabilities of each position of the same
+        shelf to be clicked after an item.
     """
 
     popularity: FloatArray
@@ -164,8 +164,8 @@ def make_shop(
     -------
     ClickDataset
         With titles, categories, timestamps in days and `is_stray`. `notes["follows"]` is an int64
-        array of shape (n_clicks,): the place, in the same user's history, of the click each click
-        follows from, -1 for stray clicks and for the first click of an interest.
+        array of shape (n_clicks,): the position, in the same user's history, of the click each
+        click follows from, -1 for stray clicks and for the first click of an interest.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def _timestamps(kept: BoolArray, generator: np.random.Generator) -> FloatArray:
 
 
 def _stock_shop(n_items: int, generator: np.random.Generator) -> _Shop:
-    """Lay the items out on shelves and derive what follows from what."""
+    """Put the items on shelves and compute the click probabilities."""
     n_shelves = min(len(SHELF_NAMES), n_items // SMALLEST_SHELF)
     shelf_starts = np.linspace(0, n_items, n_shelves + 1).astype(np.int64)
     sizes = np.diff(shelf_starts)
@@ -214,22 +214,26 @@ def _stock_shop(n_items: int, generator: np.random.Generator) -> _Shop:
     popularity /= popularity.sum()
 
     positions = np.arange(sizes.max())
-    exists = positions < sizes[:, None]  # (shelves, places)
+    exists = positions < sizes[:, None]  # (shelves, positions)
     item_at = np.where(exists, shelf_starts[:-1, None] + positions, 0)
     appeal = np.sqrt(popularity)[item_at] * exists  # the root keeps a shelf's tail alive
-    place_of_item = np.arange(n_items) - shelf_starts[shelf_of_item]
-    distance = np.abs(positions - place_of_item[:, None]) / sizes[shelf_of_item, None]
+    position_of_item = np.arange(n_items) - shelf_starts[shelf_of_item]
+    distance = np.abs(positions - position_of_item[:, None]) / sizes[shelf_of_item, None]
     nearness = np.exp(-distance / REACH) * (distance > 0)  # nobody clicks the same item again
-    following = appeal[shelf_of_item] * nearness  # (items, places)
+    following = appeal[shelf_of_item] * nearness  # (items, positions)
     return _Shop(
-        popularity, shelf_of_item, shelf_starts, _running_share(appeal), _running_share(following)
+        popularity,
+        shelf_of_item,
+        shelf_starts,
+        _cumulative_shares(appeal),
+        _cumulative_shares(following),
     )
 
 
 def _simulate(
     shop: _Shop, n_users: int, n_steps: int, stray_rate: float, generator: np.random.Generator
 ) -> tuple[IntArray, BoolArray, IntArray]:
-    """Let all users click step by step; three arrays of shape (n_users, n_steps)."""
+    """Return clicks, whether they are stray and what they follow, shape (n_users, n_steps) each."""
     users = np.arange(n_users)
     interests = _distinct_shelves(shop, n_users, generator)  # (users, N_INTERESTS)
     last_item = np.full((n_users, N_INTERESTS), -1)
@@ -247,16 +251,16 @@ def _simulate(
         active = generator.integers(N_INTERESTS, size=n_users)
         cause = last_item[users, active]
         shelf = interests[users, active]
-        shares = np.where(cause[:, None] >= 0, shop.following[cause], shop.entry[shelf])
-        item = shop.shelf_starts[shelf] + _draw_position(shares, generator)
+        cumulative = np.where(cause[:, None] >= 0, shop.following[cause], shop.entry[shelf])
+        item = shop.shelf_starts[shelf] + _draw_position(cumulative, generator)
 
         stray = is_stray[:, step]
         item[stray] = _stray_items(shop, interests[stray], generator)
         clicks[:, step] = item
         follows[:, step] = np.where(stray, -1, last_step[users, active])
-        meant = users[~stray]
-        last_item[meant, active[meant]] = item[meant]
-        last_step[meant, active[meant]] = step
+        followed = users[~stray]
+        last_item[followed, active[followed]] = item[followed]
+        last_step[followed, active[followed]] = step
     return clicks, is_stray, follows
 
 
@@ -267,14 +271,14 @@ def _distinct_shelves(shop: _Shop, n_users: int, generator: np.random.Generator)
 
 
 def _other_shelf(shop: _Shop, taken: IntArray, generator: np.random.Generator) -> IntArray:
-    """Draw for each row a shelf that is not among those it holds."""
+    """Draw for each row a shelf that is not among `taken`."""
     keys = generator.random((len(taken), shop.n_shelves))
     np.put_along_axis(keys, taken, np.inf, axis=1)
     return keys.argmin(axis=1)
 
 
 def _stray_items(shop: _Shop, interests: IntArray, generator: np.random.Generator) -> IntArray:
-    """Draw popular items, again and again where one belongs to an interest of the user."""
+    """Draw popular items, anew where one belongs to an interest of the user."""
     items = np.zeros(len(interests), dtype=np.int64)
     pending = np.arange(len(interests))
     while len(pending):
@@ -286,12 +290,12 @@ def _stray_items(shop: _Shop, interests: IntArray, generator: np.random.Generato
     return items
 
 
-def _running_share(weights: FloatArray) -> FloatArray:
+def _cumulative_shares(weights: FloatArray) -> FloatArray:
     sums: FloatArray = np.cumsum(weights, axis=1)
     return sums / sums[:, -1:]
 
 
-def _draw_position(running_shares: FloatArray, generator: np.random.Generator) -> IntArray:
-    """Draw one column per row; each row holds running sums that end at 1."""
-    threshold = generator.random((len(running_shares), 1))
-    return (running_shares <= threshold).sum(axis=1)
+def _draw_position(cumulative: FloatArray, generator: np.random.Generator) -> IntArray:
+    """Draw one column per row of cumulative probabilities."""
+    threshold = generator.random((len(cumulative), 1))
+    return (cumulative <= threshold).sum(axis=1)

@@ -1,4 +1,4 @@
-"""A recommender that is two tables of item vectors and a scoring rule: how it answers."""
+"""A recommender of two tables of item vectors and a scoring rule."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from groupnoise.clicks.evaluation.ranking import RowScores
 from groupnoise.clicks.evidence.model import Evidence
 from groupnoise.clicks.history_scores import (
     ItemSlices,
-    among_all_clicks,
+    batch_independent_objective,
+    encode_histories,
     evidence_of_clicks,
     history_logits,
     item_slices,
-    objective_of_answers,
-    queries_of,
-    rule_of,
+    restore_unknown_clicks,
+    rule_from_objective,
     score_catalogue,
     score_items,
 )
@@ -30,8 +30,8 @@ from groupnoise.clicks.item_to_item import ItemToItemRecommender
 from groupnoise.clicks.items.catalogue import (
     IndexedHistories,
     ItemHistories,
-    asked_log,
-    histories_of,
+    log_from_frame,
+    reusable_histories,
 )
 from groupnoise.clicks.items.features import FeatureMap
 from groupnoise.clicks.mixture import ItemVectors, Mixture
@@ -50,13 +50,13 @@ from groupnoise.training.workers import Workers
 
 EVALUATION_BATCH = 512
 OPTIMIZER = "optimizer."
-"""How the arrays begin that hold what an optimizer remembers, followed by the member."""
+"""Prefix of the arrays that hold the state of an optimizer, followed by the member."""
 SCORES_AT_ONCE = 1 << 25
 """Scores, or entries of candidate vectors, held at a time: 128 MB."""
 
 
 class TableRecommender(MatchingEstimator, ItemToItemRecommender):
-    """Answers from the vectors of items, by a rule learned with them or that of an objective.
+    """Scores items by their vectors, under a learned rule or that of an objective.
 
     A subclass trains `model_`, and sets `rule_` where evidence is added over a history.
     """
@@ -68,21 +68,21 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
     scope: str
     keep_optimizer: bool
 
-    def _hold(self, evidence: Evidence) -> None:
-        """Keep evidence as tables and a rule, as every reader of a model expects them."""
+    def _set_evidence(self, evidence: Evidence) -> None:
+        """Take over the item vectors and the scoring rule of learned evidence."""
         self.rule_ = evidence.rule()
-        self._hold_vectors(ItemVectors(evidence.objects, evidence.targets, evidence.bias))
+        self._set_vectors(ItemVectors(evidence.objects, evidence.targets, evidence.bias))
 
-    def _remembered(self, n_members: int) -> list[Moments]:
-        """Return what the optimizer of each member remembers: nothing where none was kept."""
-        kept = getattr(self, "optimizer_state_", [])
-        if len(kept) != n_members:
-            kept = [{} for _ in range(n_members)]
-        self.optimizer_state_ = kept
-        return kept
+    def _optimizer_states(self, n_members: int) -> list[Moments]:
+        """Return the optimizer state of each member, empty where none was kept."""
+        states = getattr(self, "optimizer_state_", [])
+        if len(states) != n_members:
+            states = [{} for _ in range(n_members)]
+        self.optimizer_state_ = states
+        return states
 
-    def _hold_vectors(self, vectors: ItemVectors) -> None:
-        """Keep vectors of all items of a catalogue that may have grown."""
+    def _set_vectors(self, vectors: ItemVectors) -> None:
+        """Take over vectors of all items of a catalogue that may have grown."""
         model = self._empty_model(vectors.target.shape[1])
         shared = model.object_encoder is model.target_encoder
         weights = {
@@ -95,7 +95,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         self.model_ = model.eval()
 
     def _empty_model(self, width: int) -> MatchingModel:
-        """Return untrained tables: of added evidence, or as the parameters say."""
+        """Return untrained tables, those of added evidence or those the parameters specify."""
         generator = torch.Generator().manual_seed(0)
         if not hasattr(self, "rule_"):
             return self._build_model(generator, width)
@@ -108,7 +108,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
     def _build_model(
         self, generator: torch.Generator, dim: int, workers: Workers | None = None
     ) -> MatchingModel:
-        """Return untrained tables as the parameters say."""
+        """Return the untrained tables that the parameters specify."""
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         # The more histories together, the more clicks they share.
@@ -116,7 +116,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         return max(1, SCORES_AT_ONCE // width)
 
     def _width(self) -> int:
-        """Return how wide the vectors of the trained tables are."""
+        """Return the dimension of the trained vectors."""
         return self.model_.object_encoder.weight.shape[1]  # type: ignore[index, return-value]
 
     def scoring_rule(self) -> ScoringRule:
@@ -131,7 +131,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         check_is_fitted(self)
         if hasattr(self, "rule_"):
             return self.rule_.with_scope(self.scope)
-        return rule_of(
+        return rule_from_objective(
             self._objective(),
             scope=self.scope,
             window_size=self._in_use("window_size"),
@@ -142,7 +142,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         return score_catalogue(self.model_, self._queries(histories)).numpy()
 
     def item_slices(self, histories: Groups) -> ItemSlices | None:
-        """Return what scores all histories for a few items at a time, for ranking at size.
+        """Return scores of all histories for a few items at a time, for ranking large catalogues.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         Returns
         -------
         ItemSlices or None
-            None where only :meth:`scores` will do: an item is unknown, a probability too small
+            None where :meth:`scores` must be used: an item is unknown, a probability too small
             for single precision, or a history one query.
         """
         if not self._reads_all(histories) or self.scoring_rule().normalization == "history":
@@ -160,7 +160,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         return item_slices(self.model_, self._queries(histories))
 
     def history_logits(self, histories: Groups) -> RowScores | None:
-        """Return histories that were read once, to be ranked a few at a time.
+        """Return encoded histories, to be ranked a few at a time.
 
         Parameters
         ----------
@@ -178,23 +178,23 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         return history_logits(self.model_, self._queries(histories))
 
     def _reads_all(self, histories: Groups) -> bool:
-        """Tell whether every history has a click, and every item is known."""
+        """Tell whether every history has a click and every item is known."""
         check_is_fitted(self)
         is_known = not self.catalogue_.index(histories).n_unknown.any()
         return is_known and bool(histories.sizes.all())
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
-        wanted = torch.from_numpy(np.maximum(items, 0))
-        return score_items(self.model_, self._queries(histories), wanted).numpy()
+        candidates = torch.from_numpy(np.maximum(items, 0))
+        return score_items(self.model_, self._queries(histories), candidates).numpy()
 
     def _queries(self, histories: Groups) -> Mixture:
-        return queries_of(self.model_, self.scoring_rule(), histories)
+        return encode_histories(self.model_, self.scoring_rule(), histories)
 
     def _scores_after(self, items: IntArray) -> FloatArray:
         return self._after_one_click(items)
 
     def select(self, histories: ItemHistories | Groups, targets: Any = None) -> ObjectScores:
-        """Return which click matches the next item best, and how all clicks score.
+        """Return the click that matches the next item best, and the scores of all clicks.
 
         Parameters
         ----------
@@ -215,13 +215,13 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             If a history holds no click of the catalogue, or a target is not in it.
         """
         check_is_fitted(self)
-        asked: Any = asked_log(histories) or histories_of(histories)
-        indexed = self.catalogue_.index(asked)
-        groups = self._with_targets(asked, indexed, targets)
+        clicks: Any = log_from_frame(histories) or reusable_histories(histories)
+        indexed = self.catalogue_.index(clicks)
+        groups = self._with_targets(clicks, indexed, targets)
         if hasattr(self, "rule_"):
             found = evidence_of_clicks(self.scoring_rule(), self.item_vectors(), groups)
-            return self._at_all_clicks(found, asked, indexed)
-        objective = objective_of_answers(self._objective(), self.scoring_rule(), self.model_)
+            return self._at_all_clicks(found, clicks, indexed)
+        objective = batch_independent_objective(self._objective(), self.scoring_rule(), self.model_)
         pair = PairMatching(FullCandidates(self.n_items_))
         outputs = []
         with torch.no_grad():
@@ -229,34 +229,34 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
                 batch = collate(groups, rows)
                 matching = pair(self.model_, batch, torch.Generator())
                 outputs.append((objective(matching), batch.mask))
-        return self._at_all_clicks(collect_object_scores(outputs), asked, indexed)
+        return self._at_all_clicks(collect_object_scores(outputs), clicks, indexed)
 
     def _at_all_clicks(
-        self, found: ObjectScores, asked: Sequence[Any] | Groups, indexed: IndexedHistories
+        self, scores: ObjectScores, clicks: Sequence[Any] | Groups, indexed: IndexedHistories
     ) -> ObjectScores:
-        """Return scores of the known clicks at their positions among all."""
+        """Return scores of known clicks at their positions among all clicks."""
         if not indexed.n_unknown.any():
-            return found
+            return scores
         sizes = np.diff(indexed.offsets) + indexed.n_unknown
-        return among_all_clicks(found, self.catalogue_.knows(asked), sizes)
+        return restore_unknown_clicks(scores, self.catalogue_.knows(clicks), sizes)
 
     def _with_targets(
         self, histories: Sequence[Any] | Groups, indexed: IndexedHistories, targets: Any
     ) -> Groups:
         """Return the known clicks of each history with the next item."""
         if isinstance(histories, Groups):
-            wanted = histories.targets if targets is None else np.asarray(targets)
+            next_items = histories.targets if targets is None else np.asarray(targets)
         else:
-            wanted = None if targets is None else self.catalogue_.indices_of(targets)
-        if wanted is None:
+            next_items = None if targets is None else self.catalogue_.indices_of(targets)
+        if next_items is None:
             raise DataError("select needs the next item of each history; pass targets.")
-        unknown = np.flatnonzero((wanted < 0) | (wanted >= self.n_items_))
+        unknown = np.flatnonzero((next_items < 0) | (next_items >= self.n_items_))
         if len(unknown):
             raise DataError(f"the target of history {unknown[0]} is not in the catalogue.")
         empty = np.flatnonzero(np.diff(indexed.offsets) == 0)
         if len(empty):
             raise DataError(f"history {empty[0]} holds no click that is in the catalogue.")
-        return Groups(indexed.items, indexed.offsets, wanted)
+        return Groups(indexed.items, indexed.offsets, next_items)
 
     def item_vectors(self) -> ItemVectors:
         """Return the vectors and biases of all items.
@@ -306,7 +306,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         return fitted, arrays
 
     def _restore_optimizer(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take from a file what optimizers remember, if it was saved."""
+        """Restore the state of optimizers from a file, if it was saved."""
         by_member: dict[str, dict[str, NDArray[Any]]] = {}
         for name in arrays:
             if name.startswith(OPTIMIZER):

@@ -1,4 +1,4 @@
-"""What a fitted recommender learns later: more clicks, and what is known of items."""
+"""Updating a fitted recommender: more clicks, forgotten items, and features of items."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from groupnoise.clicks.evidence.resumed import (
     placed_by_features,
     train_further,
 )
-from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories, click_log
-from groupnoise.clicks.items.columns import Standing
-from groupnoise.clicks.items.table import ItemRows, catalogue_with, read_item_features
+from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories, as_click_log
+from groupnoise.clicks.items.columns import NewItemBias
+from groupnoise.clicks.items.table import ItemRows, extend_catalogue, read_item_features
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
-from groupnoise.clicks.windows.cutting import cut_windows, large_enough
+from groupnoise.clicks.windows.cutting import cut_windows, drop_small_groups
 from groupnoise.clicks.windows.training import WindowTraining
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
 from groupnoise.core.checks import check_fraction
@@ -38,18 +38,18 @@ from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.state import keep_rows
 
 WHOLE_SHARE = 0.9
-"""Of the clicks that were learned before: histories that hold so many of them are the whole log."""
+"""Share of the clicks learned before from which on histories count as the whole log."""
 
-MAX_ASKED = 3000
-"""Clicks by which it is chosen how new items are placed, and how far back they stand."""
+MAX_QUERIES = 3000
+"""Clicks by which the placement and the bias of new items are chosen."""
 MAX_SCORES = 1 << 24
-"""Scores that are held at a time for that."""
+"""Scores held at a time for that."""
 
 Self = TypeVar("Self", bound="UpdatableRecommender")
 
 
 class UpdatableRecommender(WindowTraining):
-    """Learns further from more clicks, and places items by their features."""
+    """Updates item vectors with more clicks, and places items by their features."""
 
     device: str
     on_epoch: ProgressCallback | None
@@ -65,7 +65,7 @@ class UpdatableRecommender(WindowTraining):
         decay: float = 1.0,
         forget: Sequence[Any] = (),
     ) -> Self:
-        """Go on from what was learned: more clicks, of old and new users, on old and new items.
+        """Update the model with more clicks, of old and new users, on old and new items.
 
         Nothing is decided anew. With the whole log this is a shorter training than the first one;
         with new clicks alone a few small steps, which keep new items and counts up to date.
@@ -101,15 +101,15 @@ class UpdatableRecommender(WindowTraining):
         """
         check_is_fitted(self)
         check_fraction("decay", decay)
-        log = click_log(histories)
+        log = as_click_log(histories)
         if log is not None:
             is_text = self.catalogue_.ids.dtype.kind == "U"
             ids = log.item_ids.astype(np.str_) if is_text else log.item_ids
             histories = [ids[history] for history in log.histories]
-        given: list[Any] = list(histories)  # type: ignore[arg-type]
-        rows, n_known = _without_forgotten(given, known, forget)
+        rows_given: list[Any] = list(histories)  # type: ignore[arg-type]
+        rows, n_known = _without_forgotten(rows_given, known, forget)
         if forget:
-            _warn_of_strangers(forget, [self.items_, *given])
+            _warn_of_unknown_ids(forget, [self.items_, *rows_given])
         catalogue = _with_new_items(self.catalogue_, rows)
         indexed = catalogue.index(rows)
         training = Groups(indexed.items, indexed.offsets)
@@ -119,7 +119,7 @@ class UpdatableRecommender(WindowTraining):
         popularity = earlier + count_ids(training.objects[is_new], len(catalogue))
         vectors = among_neighbours(self.item_vectors(), training, popularity)
         self.catalogue_, self.popularity_ = catalogue, popularity
-        self._hold_vectors(vectors)
+        self._set_vectors(vectors)
         self.history_ = History()
         if training.sizes.max() < 2:
             pass  # no click follows another: there is nothing to learn but counts
@@ -130,10 +130,10 @@ class UpdatableRecommender(WindowTraining):
             self._update_windows(training, n_known)
         if forget:
             self._drop(forget)
-        described = self._read_features(item_features)
-        if forget and described is not None:
-            described = _described_without(described, forget)
-        self._place_by_features(described, training)
+        features = self._read_features(item_features)
+        if forget and features is not None:
+            features = _drop_rows(features, forget)
+        self._place_by_features(features, training)
         return self
 
     def _update_histories(self, training: Groups, vectors: ItemVectors, is_whole: bool) -> None:
@@ -147,19 +147,19 @@ class UpdatableRecommender(WindowTraining):
             rule.exponents,
             rule.encoders,
         )
-        taken = {option.name: option for option in self.decisions_.options}
-        parameters = taken[self.decisions_.taken[0][0]].parameters
+        options = {option.name: option for option in self.decisions_.options}
+        parameters = options[self.decisions_.taken[0][0]].parameters
         n_members = len(member_encoders(parameters["encoder"]))
-        found, records = train_further(
+        updated, records = train_further(
             evidence,
             training,
             parameters,
             self._generator(),
             is_whole=is_whole,
             on_epoch=self.on_epoch,
-            moments=self._remembered(n_members) if self.keep_optimizer else None,
+            moments=self._optimizer_states(n_members) if self.keep_optimizer else None,
         )
-        self._hold(found)
+        self._set_evidence(updated)
         for record in records:
             self.history_.append(record)
 
@@ -167,7 +167,7 @@ class UpdatableRecommender(WindowTraining):
         size = self._in_use("window_size")
         windows = cut_windows(training, size=size, min_size=self.min_window)
         new = np.flatnonzero(windows.positions >= n_known[windows.users])
-        groups = large_enough(windows.groups.subset(new), self.min_window)
+        groups = drop_small_groups(windows.groups.subset(new), self.min_window)
         self._is_updating = True
         try:
             self._train(
@@ -175,7 +175,7 @@ class UpdatableRecommender(WindowTraining):
                 groups,
                 PairMatching(self._source()),
                 self._generator(),
-                moments=self._remembered(1)[0] if self.keep_optimizer else None,
+                moments=self._optimizer_states(1)[0] if self.keep_optimizer else None,
             )
         finally:
             self._is_updating = False
@@ -188,9 +188,9 @@ class UpdatableRecommender(WindowTraining):
         return replace(plan, max_epochs=1, learning_rate=CAREFUL_RATE * plan.learning_rate)
 
     def _drop(self, forget: Sequence[Any]) -> None:
-        """Take items out of the catalogue, with all that is known of them."""
-        gone = {str(each) for each in forget}
-        kept = np.array([str(each) not in gone for each in self.items_.tolist()])
+        """Remove items from the catalogue, with their vectors and counts."""
+        dropped = {str(each) for each in forget}
+        kept = np.array([str(each) not in dropped for each in self.items_.tolist()])
         if hasattr(self, "rule_") and self.rule_.negatives:
             raise ParameterError("a model that holds clicks against some items forgets none.")
         vectors = ItemVectors(*(part[kept] for part in self.item_vectors()))
@@ -200,20 +200,20 @@ class UpdatableRecommender(WindowTraining):
         self.popularity_ = self.popularity_[kept]
         if hasattr(self, "optimizer_state_"):
             self.optimizer_state_ = [keep_rows(each, kept) for each in self.optimizer_state_]
-        self._hold_vectors(vectors)
+        self._set_vectors(vectors)
 
     def _read_features(self, item_features: Any) -> ItemRows | None:
-        """Return features of items, refused before long work if they are of other items."""
+        """Return the features of items; those of other items are refused before training."""
         if item_features is None:
             return None
         rows = read_item_features(item_features, self.items_)
-        catalogue_with(self.catalogue_, rows)
+        extend_catalogue(self.catalogue_, rows)
         return rows
 
     def _place_by_features(
         self, rows: ItemRows | None, histories: Groups, decided: Decided | None = None
     ) -> None:
-        """Place items by their features: new ones, and rare ones if held-out clicks say so."""
+        """Place items by their features: new ones, and rare ones if held-out clicks agree."""
         if rows is None:
             return
         generator = self._generator()
@@ -223,7 +223,7 @@ class UpdatableRecommender(WindowTraining):
                 self.catalogue_, rows, decided.trial, decided.held, generator
             )
         vectors = self.item_vectors()
-        grown = catalogue_with(self.catalogue_, rows)
+        grown = extend_catalogue(self.catalogue_, rows)
         clicks = np.pad(self.popularity_, (0, len(grown) - len(self.catalogue_)))
         self.feature_map_, placed = placed_by_features(
             grown,
@@ -232,28 +232,31 @@ class UpdatableRecommender(WindowTraining):
             clicks,
             generator,
             strength=strength,
-            ask=lambda held: self._before_clicks_on(held, histories, generator),
-            stand=lambda held, told: self._standing_of(held, told, histories),
+            queries_before=lambda held: self._queries_before_clicks_on(held, histories, generator),
+            measure_bias=lambda held, predicted: self._held_out_bias(held, predicted, histories),
         )
         self.catalogue_, self.popularity_ = grown, clicks
-        self._hold_vectors(placed)
+        self._set_vectors(placed)
         is_new = clicks == 0
-        if is_new.any() and (standing := self._standing(histories, is_new)) is not None:
-            self.feature_map_ = replace(self.feature_map_, standing=standing)
-            placed.bias[is_new] += np.float32(standing.offset_for(int(is_new.sum())))
-            self._hold_vectors(placed)
+        if (
+            is_new.any()
+            and (new_item_bias := self._measure_new_item_bias(histories, is_new)) is not None
+        ):
+            self.feature_map_ = replace(self.feature_map_, new_item_bias=new_item_bias)
+            placed.bias[is_new] += np.float32(new_item_bias.offset_for(int(is_new.sum())))
+            self._set_vectors(placed)
 
-    def _before_clicks_on(
-        self, held: IntArray, histories: Groups, generator: np.random.Generator
+    def _queries_before_clicks_on(
+        self, items: IntArray, histories: Groups, generator: np.random.Generator
     ) -> tuple[Float32Array, IntArray]:
         """Return the queries of what came before clicks on items, and which of them was clicked."""
         number = np.full(len(self.catalogue_), -1)
-        number[held] = np.arange(len(held))
+        number[items] = np.arange(len(items))
         clicks = histories.objects if histories.targets is None else histories.targets
-        found = np.flatnonzero(number[clicks] >= 0)
-        found = np.sort(generator.permutation(found)[:MAX_ASKED])
+        clicks_found = np.flatnonzero(number[clicks] >= 0)
+        clicks_found = np.sort(generator.permutation(clicks_found)[:MAX_QUERIES])
         before, clicked = [], []
-        for click in found.tolist():
+        for click in clicks_found.tolist():
             row = click
             end = histories.offsets[click + 1] if histories.targets is not None else click
             if histories.targets is None:
@@ -269,34 +272,33 @@ class UpdatableRecommender(WindowTraining):
         # Of several queries the last click's speaks, where each click is normalised by itself.
         return mixture.queries[mixture.query_of[mixture.offsets[1:] - 1]], np.array(clicked)
 
-    def _standing_of(self, held: IntArray, told: ItemVectors, histories: Groups) -> Standing | None:
-        """Return how far back new items stand, for which held-out ones stand in.
-
-        `held`: positions of these. `told`: where their features place them.
-        """
-        own = self.item_vectors()
+    def _held_out_bias(
+        self, items: IntArray, predicted: ItemVectors, histories: Groups
+    ) -> NewItemBias | None:
+        """Return the bias of new items, measured on held-out items placed by their features."""
+        trained = self.item_vectors()
         is_new = np.zeros(self.n_items_, dtype=bool)
-        is_new[held] = True
-        placed = ItemVectors(*(part.copy() for part in own))
-        for part, moved in zip(placed, told, strict=True):
-            part[held] = moved
-        self._hold_vectors(placed)
-        standing = self._standing(histories, is_new)
-        self._hold_vectors(own)
-        return standing
+        is_new[items] = True
+        placed = ItemVectors(*(part.copy() for part in trained))
+        for part, moved in zip(placed, predicted, strict=True):
+            part[items] = moved
+        self._set_vectors(placed)
+        new_item_bias = self._measure_new_item_bias(histories, is_new)
+        self._set_vectors(trained)
+        return new_item_bias
 
-    def _standing(self, histories: Groups, is_new: BoolArray) -> Standing | None:
-        """Return how far back items stand by their scores after whole histories without them."""
-        n_asked = min(len(histories), MAX_ASKED, max(1, MAX_SCORES // self.n_items_))
-        rows = np.linspace(0, len(histories) - 1, n_asked).astype(np.int64)
-        found = [np.asarray(histories[row]) for row in rows.tolist()]
-        asked = [each[~is_new[each]] for each in found if not is_new[each].all()]
-        if not asked:
+    def _measure_new_item_bias(self, histories: Groups, is_new: BoolArray) -> NewItemBias | None:
+        """Return the bias of new items from scores after histories without their clicks."""
+        n_queries = min(len(histories), MAX_QUERIES, max(1, MAX_SCORES // self.n_items_))
+        rows = np.linspace(0, len(histories) - 1, n_queries).astype(np.int64)
+        sampled = [np.asarray(histories[row]) for row in rows.tolist()]
+        known_clicks = [each[~is_new[each]] for each in sampled if not is_new[each].all()]
+        if not known_clicks:
             return None
-        scores = self.scores(Groups.from_lists(asked))
-        for row, seen in enumerate(asked):
+        scores = self.scores(Groups.from_lists(known_clicks))
+        for row, seen in enumerate(known_clicks):
             scores[row, seen] = -np.inf
-        return Standing.of(scores, is_new)
+        return NewItemBias.of(scores, is_new)
 
 
 def _without_forgotten(
@@ -311,10 +313,10 @@ def _without_forgotten(
         )
     if not forget:
         return histories, n_known
-    gone = {str(each) for each in forget}
-    stays = [[str(item) not in gone for item in history] for history in histories]
-    rows = [np.asarray(row)[own] for row, own in zip(histories, stays, strict=True)]
-    counts = [sum(own[:n]) for own, n in zip(stays, n_known.tolist(), strict=True)]
+    forgotten = {str(each) for each in forget}
+    is_kept = [[str(item) not in forgotten for item in history] for history in histories]
+    rows = [np.asarray(row)[mask] for row, mask in zip(histories, is_kept, strict=True)]
+    counts = [sum(mask[:n]) for mask, n in zip(is_kept, n_known.tolist(), strict=True)]
     kept = [number for number, row in enumerate(rows) if len(row)]
     if not kept:
         raise DataError(
@@ -323,25 +325,25 @@ def _without_forgotten(
     return [rows[number] for number in kept], np.array(counts, dtype=np.int64)[kept]
 
 
-def _warn_of_strangers(forget: Sequence[Any], known: Sequence[Any]) -> None:
-    """Warn of ids to be forgotten that are nowhere, and may be written otherwise."""
-    gone = {str(each) for each in forget}
-    strangers = sorted(gone.difference(*([str(item) for item in ids] for ids in known)))
-    if strangers:
+def _warn_of_unknown_ids(forget: Sequence[Any], known: Sequence[Any]) -> None:
+    """Warn of ids to be forgotten that neither the model nor the histories hold."""
+    forgotten = {str(each) for each in forget}
+    unknown = sorted(forgotten.difference(*([str(item) for item in ids] for ids in known)))
+    if unknown:
         warnings.warn(
-            f"{len(strangers)} of the {counted(len(gone), 'items')} to be forgotten are not known, "
-            f"such as {strangers[0]!r}; ids are compared letter by letter.",
+            f"{len(unknown)} of the {counted(len(forgotten), 'items')} to be forgotten are not "
+            f"known, such as {unknown[0]!r}; ids are compared letter by letter.",
             UserWarning,
             stacklevel=3,
         )
 
 
-def _described_without(rows: ItemRows, forget: Sequence[Any]) -> ItemRows:
-    """Return a table of items without those to be forgotten, which it would bring back."""
-    gone = {str(each) for each in forget}
-    stays = np.array([each not in gone for each in rows.ids])
-    ids = [each for each, own in zip(rows.ids, stays.tolist(), strict=True) if own]
-    return rows._replace(ids=ids, columns=rows.columns.filter(stays))
+def _drop_rows(rows: ItemRows, forget: Sequence[Any]) -> ItemRows:
+    """Return a table of items without those to be forgotten."""
+    forgotten = {str(each) for each in forget}
+    is_kept = np.array([each not in forgotten for each in rows.ids])
+    ids = [each for each, keeps in zip(rows.ids, is_kept.tolist(), strict=True) if keeps]
+    return rows._replace(ids=ids, columns=rows.columns.filter(is_kept))
 
 
 def _with_new_items(catalogue: Catalogue, rows: list[Any]) -> Catalogue:

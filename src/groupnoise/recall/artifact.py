@@ -112,9 +112,8 @@ def write_neighbour_artifact(
     """Write item-to-item neighbours as an artifact folder; return its version.
 
     `indptr`: where the neighbours of each item begin. `indices`, `scores`: the neighbours'
-    positions, and how strongly the item leads to each; a history is answered by the sum over its
-    clicks. `scope` (one of "group", "last"): whether all clicks of a history speak, or the last one
-    alone.
+    positions and weights; a history is answered by the sum over its clicks. `scope` (one of
+    "group", "last"): whether all clicks of a history are used, or the last one alone.
     """
     check_choice("scope", scope, SCOPES)
     item_arrays, category_names = pack_items(
@@ -174,7 +173,7 @@ def open_artifact(
 
 
 def describe_training(folder: Path | str, training: Mapping[str, Any]) -> None:
-    """Say in the manifest of an artifact how its model came to be.
+    """Record in the manifest of an artifact how its model was trained.
 
     `training`: anything JSON can hold: data, parameters, seed, decisions, evaluation.
     """
@@ -183,22 +182,22 @@ def describe_training(folder: Path | str, training: Mapping[str, Any]) -> None:
 
 
 def log_columns(manifest: Any) -> dict[str, Any]:
-    """Return how the log was read that the model of an artifact learned, empty if it is silent.
+    """Return the columns of the training log of an artifact, empty if it does not name them.
 
-    `manifest`: of any artifact, so that a part of it may be anything.
+    `manifest`: of any artifact; its parts may be of any type.
     """
-    return _names_under(manifest, "training", "data", "columns")
+    return _strings_at(manifest, "training", "data", "columns")
 
 
 def item_columns(manifest: Any) -> dict[str, str]:
-    """Return the columns of titles and categories that an artifact was told when it was written.
+    """Return the columns of titles and categories that an artifact was exported with.
 
     `manifest`: of any artifact, as in :func:`log_columns`.
     """
-    return _names_under(manifest, "training", "item_columns")
+    return _strings_at(manifest, "training", "item_columns")
 
 
-def _names_under(manifest: Any, *path: str) -> dict[str, Any]:
+def _strings_at(manifest: Any, *path: str) -> dict[str, Any]:
     for part in path:
         manifest = manifest.get(part) if isinstance(manifest, dict) else None
     known = manifest if isinstance(manifest, dict) else {}
@@ -225,9 +224,9 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
 def vector_arrays(
     vectors: MatchingVectors, log_normalizer: NDArray[Any] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays that hold vectors, and what each click is normalized by.
+    """Return the arrays of vectors, and of the log-normalizer of each click.
 
-    Without `log_normalizer` it is found anew, whatever `vectors` say.
+    Without `log_normalizer` it is computed anew, whatever `vectors` hold.
     """
     n_items = len(vectors.targets)
     if log_normalizer is None and vectors.rule.normalization == "history":
@@ -248,7 +247,7 @@ def vector_arrays(
 
 @contextmanager
 def sound_artifact(folder: Path | str) -> Iterator[None]:
-    """Refuse in one sentence an artifact that the block cannot make sense of."""
+    """Turn any error of the block into one sentence on a damaged artifact."""
     try:
         yield
     except MissingExtraError:

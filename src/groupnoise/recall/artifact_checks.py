@@ -1,4 +1,4 @@
-"""What an artifact must be before anything is answered with it: whole, consistent and in range."""
+"""Checks of an artifact before it answers: complete, consistent and in range."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _check_text_ids(ids: NDArray[Any]) -> None:
 
 
 def _check_columns(manifest: Mapping[str, Any], arrays: Arrays, n_items: int) -> None:
-    """Check what there is one number of per item, whatever ranks them."""
+    """Check the arrays with one entry per item that every kind of artifact has."""
     check_numbers("popularity", stored_array(arrays, "popularity", types=("f4",), shape=(n_items,)))
     popular = stored_array(arrays, "popular_order", types=INTEGERS, shape=(n_items,))
     check_positions("popular_order", popular, n_items)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.reading.log import Histories, is_log_of_rows, read_histories
-from groupnoise.clicks.reading.oddities import about_foreign_items, about_lost_zeros
+from groupnoise.clicks.reading.oddities import lost_zeros_message, unknown_items_message
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
@@ -119,30 +119,30 @@ def recall_file(
     parts = _Parts(
         output, _plan(model, histories, options, {**(remembered or {}), **given}), resume=resume
     )
-    with parts.kept_if_useful():
+    with parts.removed_on_failure():
         open_histories = partial(_open_histories, histories, parts.folder)
-        asked, _ = read_as_remembered(open_histories, given, remembered or {}, report)
-        if len(asked) == 0:
+        requested, _ = read_as_remembered(open_histories, given, remembered or {}, report)
+        if len(requested) == 0:
             raise DataError(f"{histories} holds no history.")
         # Every distinct item is looked up once, however often it was clicked.
-        positions = model.items.positions_of(asked.item_ids)
+        positions = model.items.positions_of(requested.item_ids)
         if report is not None:
-            _tell_of_unknown(report, model, asked.item_ids, positions)
-        progress = _answer_all(parts, asked, positions, model, options, n_threads, on_block)
+            _report_unknown_items(report, model, requested.item_ids, positions)
+        progress = _answer_all(parts, requested, positions, model, options, n_threads, on_block)
     parts.join()
     return progress
 
 
-def _tell_of_unknown(
-    report: Report, model: RecallModel, asked: NDArray[Any], positions: IntArray
+def _report_unknown_items(
+    report: Report, model: RecallModel, item_ids: NDArray[Any], positions: IntArray
 ) -> None:
-    """Say where a log is of other items than the model, or lost the zeros of their ids."""
+    """Warn of a log with no known item, or of ids that lost leading zeros."""
     if (positions >= 0).all():
         return
     known = np.array(model.items.ids_of(np.arange(len(model.items))))
     if (positions < 0).all():
-        report(f"warning: {about_foreign_items(asked, known)}")
-    elif lost := about_lost_zeros(asked, known):
+        report(f"warning: {unknown_items_message(item_ids, known)}")
+    elif lost := lost_zeros_message(item_ids, known):
         report(f"warning: {lost}.")
 
 
@@ -166,7 +166,7 @@ def _open_histories(
 
 def _answer_all(
     parts: _Parts,
-    asked: Histories,
+    histories: Histories,
     positions: IntArray,
     model: RecallModel,
     options: RecallOptions,
@@ -177,15 +177,15 @@ def _answer_all(
 
     def answer(number: int) -> dict[str, int]:
         first = number * BLOCK_HISTORIES
-        rows = slice(first, min(first + BLOCK_HISTORIES, len(asked)))
-        offsets = asked.offsets[rows.start : rows.stop + 1]
-        clicks = positions[asked.items[offsets[0] : offsets[-1]]]
-        users = asked.user_ids[rows].tolist()
+        rows = slice(first, min(first + BLOCK_HISTORIES, len(histories)))
+        offsets = histories.offsets[rows.start : rows.stop + 1]
+        clicks = positions[histories.items[offsets[0] : offsets[-1]]]
+        users = histories.user_ids[rows].tolist()
         return parts.write(number, users, clicks, offsets - offsets[0], model, options)
 
-    progress = BatchProgress(n_total=len(asked))
+    progress = BatchProgress(n_total=len(histories))
     started = time.perf_counter()
-    n_blocks = -(-len(asked) // BLOCK_HISTORIES)
+    n_blocks = -(-len(histories) // BLOCK_HISTORIES)
     # Blocks run side by side, so each must keep to one thread inside the matrix product.
     limited = require("threadpoolctl", extra="all").threadpool_limits(1)
     with limited, ThreadPoolExecutor(n_threads) as workers:
@@ -245,7 +245,7 @@ class _Parts:
         return {int(path.stem.split("-")[1]): json.loads(path.read_text()) for path in counts}
 
     @contextmanager
-    def kept_if_useful(self) -> Iterator[None]:
+    def removed_on_failure(self) -> Iterator[None]:
         """Remove the parts when the block fails, unless a later run can resume with them."""
         try:
             yield
@@ -292,7 +292,7 @@ class _Parts:
 def _plan(
     model: RecallModel, histories: Path | str, options: RecallOptions, columns: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what must be equal for a run to resume with the parts of another."""
+    """Return what must be equal for a run to be resumed."""
     plan = {
         "artifact": model.version,
         "options": options.as_record(),

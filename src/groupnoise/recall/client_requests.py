@@ -1,4 +1,4 @@
-"""What clients of the recall service ask, what they make of answers, and when they ask again."""
+"""Requests of the recall clients, their parsed answers, and retries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from groupnoise.exceptions import DataError, ParameterError, ServiceError
 from groupnoise.recall.items import ItemId
 
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed: what is asked here changes nothing, and
-feedback that is sent twice counts once."""
+"""Status codes after which a request is retried: requests change nothing, and feedback that is
+sent twice counts once."""
 MAX_WAIT = 30.0
-"""Seconds between two attempts, whatever the service asks for."""
+"""Most seconds between two attempts, whatever `Retry-After` says."""
 
 _T = TypeVar("_T")
 Flow = Generator[tuple[str, str, Any] | float, Any, _T]
@@ -24,7 +24,7 @@ Flow = Generator[tuple[str, str, Any] | float, Any, _T]
 
 
 class ClientAnswer(list[dict[str, Any]]):
-    """The answer to each history, and what feedback on it must name.
+    """The answer to each history, with the ids that feedback on it needs.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class ClientAnswer(list[dict[str, Any]]):
 
 
 class ServiceRequests:
-    """What both clients ask, and what they make of the answers.
+    """The requests of both clients.
 
     Parameters
     ----------
@@ -97,26 +97,26 @@ class ServiceRequests:
         for attempt in range(self._retries + 1):
             answer = yield method, path, content
             is_last = attempt == self._retries
-            asked = None
+            retry_after = None
             if isinstance(answer, Exception):
-                said = f"did not answer ({type(answer).__name__}: {answer})"
+                problem = f"did not answer ({type(answer).__name__}: {answer})"
             elif answer.status_code < 400:
                 return answer
             else:
-                said = f"answered {answer.status_code}: {_message(answer)}"
+                problem = f"answered {answer.status_code}: {_message(answer)}"
                 is_last = is_last or answer.status_code not in RETRIED
-                asked = answer.headers.get("Retry-After")
+                retry_after = answer.headers.get("Retry-After")
             if is_last:
                 times = "once" if attempt == 0 else f"{attempt + 1} times"
                 status = getattr(answer, "status_code", None)
-                raise ServiceError(f"the service was asked {times} and {said}.", status=status)
-            yield self._wait(attempt, asked)
+                raise ServiceError(f"the service was asked {times} and {problem}.", status=status)
+            yield self._wait(attempt, retry_after)
 
-    def _wait(self, attempt: int, asked: str | None) -> float:
-        # Half of it by chance, or clients that failed together would come back together.
+    def _wait(self, attempt: int, retry_after: str | None) -> float:
+        # With jitter, so that clients that failed together do not retry together.
         wait = self._backoff * 2.0**attempt * (0.5 + random.random() / 2)
-        if asked is not None and asked.isdecimal():
-            wait = max(wait, float(asked))
+        if retry_after is not None and retry_after.isdecimal():
+            wait = max(wait, float(retry_after))
         return min(wait, MAX_WAIT)
 
     def _recall(
@@ -124,10 +124,10 @@ class ServiceRequests:
     ) -> Flow[ClientAnswer]:
         body = {"histories": [list(row) for row in as_histories(histories)], **options}
         answer = yield from self._flow("POST", "/v1/recall", body)
-        told = answer.json()
+        content = answer.json()
         return ClientAnswer(
-            told["results"],
-            version=told.get("version", ""),
+            content["results"],
+            version=content.get("version", ""),
             request_id=answer.headers.get("X-Request-ID", ""),
         )
 
@@ -180,7 +180,7 @@ def _ids(name: str, ids: Sequence[ItemId]) -> list[ItemId]:
 
 
 def _as_json(body: Any) -> bytes:
-    """Return what is asked as JSON; numbers of numpy are what they are in Python."""
+    """Return a request body as JSON; numpy numbers become Python ones."""
     try:
         return json.dumps(body, default=_plain, allow_nan=False).encode()
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The vectors of a recall model for the engines people already run: files that these read.
+"""Exports of a recall model for vector databases, ONNX and MLflow.
 
 With g(y) the vector of an item, b_y its bias and q the query of a history, every engine that ranks
 by inner product ranks as the model does over the rows
@@ -173,10 +173,10 @@ def _blocks(n_rows: int, size: int) -> Iterator[IntArray]:
         yield np.arange(begin, min(begin + size, n_rows))
 
 
-def _own_queries(
+def _last_click_queries(
     vectors: MatchingVectors, scope: str | None, positions: IntArray
 ) -> Float32Array | None:
-    """Return what each item asks with as the last click, where items are what asks."""
+    """Return the query vector of each item as the last click; None for added evidence."""
     if vectors.rule.with_scope(scope).normalization == "history":
         return None
     ones = np.ones((len(positions), 1), dtype=np.float32)
@@ -207,7 +207,7 @@ def _write_parquet(
                     [row.get("categories", []) for row in about], arrow.list_(arrow.string())
                 ),
             }
-            own = _own_queries(vectors, scope, positions)
+            own = _last_click_queries(vectors, scope, positions)
             if own is not None:
                 columns["query"] = rows_of(own)
             table = arrow.table(columns)
@@ -251,15 +251,15 @@ def _write_pgvector(
     width, has_query = vectors.dimension + 1, False
     with (place / "items.tsv").open("w", encoding="utf-8", newline="\n") as stream:
         for positions in _blocks(len(model.items), ROWS_AT_ONCE):
-            own = _own_queries(vectors, scope, positions)
+            own = _last_click_queries(vectors, scope, positions)
             has_query = own is not None
             for row, position in enumerate(positions.tolist()):
                 about = _payload(model, position)
-                quoted = (_quoted(name) for name in about.get("categories", []))
+                quoted = (_array_element(name) for name in about.get("categories", []))
                 cells = [
-                    _copied(str(about["item"])),
-                    _copied(about["title"]) if "title" in about else "\\N",
-                    _copied("{" + ",".join(quoted) + "}"),
+                    _copy_cell(str(about["item"])),
+                    _copy_cell(about["title"]) if "title" in about else "\\N",
+                    _copy_cell("{" + ",".join(quoted) + "}"),
                     repr(float(model.items.popularity[position])),
                     _vector(vectors.targets[position]),
                 ]
@@ -271,13 +271,13 @@ def _write_pgvector(
     (place / "table.sql").write_text(table, encoding="utf-8")
 
 
-def _quoted(name: str) -> str:
-    """Return text as an element of an array of PostgreSQL."""
+def _array_element(name: str) -> str:
+    """Return text as an element of a PostgreSQL array."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _copied(text: str) -> str:
-    """Return text as a cell of what COPY reads."""
+def _copy_cell(text: str) -> str:
+    """Return text as a cell for PostgreSQL COPY."""
     marks = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
     for plain, written in marks:
         text = text.replace(plain, written)
@@ -353,8 +353,8 @@ def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
         write_json(place / ABOUT, {"to": "mlflow", "version": opened.version})
 
 
-class _Answers:
-    """What MLflow calls."""
+class _MlflowModel:
+    """The model object that MLflow calls."""
 
     def __init__(self, model: RecallModel) -> None:
         self._model = model
@@ -394,6 +394,6 @@ class _Answers:
         return answers
 
 
-def _load_pyfunc(path: str) -> _Answers:
+def _load_pyfunc(path: str) -> _MlflowModel:
     """Return the model of an artifact folder; the name is MLflow's."""
-    return _Answers(open_artifact(path))
+    return _MlflowModel(open_artifact(path))

@@ -22,9 +22,9 @@ from groupnoise.recall.registry import served_folder
 
 CARD = "README.md"
 KEPT = ("manifest.json", "*.npy", CARD)
-"""What is sent and fetched: a repository may hold anything else, and none of it is wanted here."""
-CLIENTS = ("httpx", "httpcore", "requests")
-"""Libraries that huggingface_hub speaks HTTP with, whose errors pass through it."""
+"""Files that are uploaded and downloaded; others in a repository are ignored."""
+HTTP_LIBRARIES = ("httpx", "httpcore", "requests")
+"""HTTP libraries of huggingface_hub, whose errors it passes through."""
 
 
 def push(artifact: Path | str, repository: str, *, is_private: bool = True) -> str:
@@ -37,7 +37,7 @@ def push(artifact: Path | str, repository: str, *, is_private: bool = True) -> s
     hub = require("huggingface_hub", extra="hub")
     folder = served_folder(artifact)
     model = open_artifact(folder, memory_map=False)
-    with tempfile.TemporaryDirectory(prefix="groupnoise-") as name, _naming_the_hub(repository):
+    with tempfile.TemporaryDirectory(prefix="groupnoise-") as name, _hub_errors(repository):
         place = Path(name)
         for path in [folder / "manifest.json", *folder.glob("*.npy")]:
             (place / path.name).symlink_to(path.resolve())
@@ -69,7 +69,7 @@ def pull(repository: str, folder: Path | str, *, revision: str | None = None) ->
     if folder.exists() and any(folder.iterdir()):
         _check_artifact(folder)
     with replaced_folder(folder) as place:
-        with _naming_the_hub(repository):
+        with _hub_errors(repository):
             hub.snapshot_download(
                 repository, revision=revision, local_dir=place, allow_patterns=list(KEPT)
             )
@@ -78,12 +78,9 @@ def pull(repository: str, folder: Path | str, *, revision: str | None = None) ->
 
 
 def model_card(model: RecallModel, repository: str) -> str:
-    """Return the card of a model as a hub shows it: what it is, how it was judged, how to ask it.
-
-    Markdown with a header of YAML. `repository`: where it will lie.
-    """
+    """Return the model card for a hub, in Markdown with a YAML header."""
     card = model.card
-    told = {name: value for name, value in card.items() if name not in ("name", "metrics")}
+    details = {name: value for name, value in card.items() if name not in ("name", "metrics")}
     metrics = card.get("metrics")
     lines = [
         "---",
@@ -102,7 +99,7 @@ def model_card(model: RecallModel, repository: str) -> str:
         lines += ["| metric | value |", "|---|---|"]
         lines += [f"| {_plain(name)} | {_plain(value)} |" for name, value in metrics.items()]
         lines += [""]
-    lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in told.items()]
+    lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in details.items()]
     lines += [
         "",
         "```bash",
@@ -119,7 +116,7 @@ def model_card(model: RecallModel, repository: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as one line that Markdown takes as text."""
+    """Return a value as one line of Markdown text."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
@@ -132,22 +129,22 @@ def _check_artifact(folder: Path) -> None:
 
 
 @contextmanager
-def _naming_the_hub(repository: str) -> Iterator[None]:
-    """Turn what a hub or the way to it refuses into one sentence."""
+def _hub_errors(repository: str) -> Iterator[None]:
+    """Turn errors of the hub or of the connection into one sentence."""
     errors = require("huggingface_hub.errors", extra="hub")
     try:
         yield
     except errors.HFValidationError as error:
-        said = str(error).rstrip(".")
-        raise DataError(f"{repository!r} names no repository ({said}).") from None
+        reason = str(error).rstrip(".")
+        raise DataError(f"{repository!r} names no repository ({reason}).") from None
     except Exception as error:
         known = (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError)
-        if not isinstance(error, known) and not type(error).__module__.startswith(CLIENTS):
+        if not isinstance(error, known) and not type(error).__module__.startswith(HTTP_LIBRARIES):
             raise
         status = getattr(getattr(error, "response", None), "status_code", None)
-        said = " ".join(str(error).split())[:300].rstrip(".")
+        reason = " ".join(str(error).split())[:300].rstrip(".")
         raise ServiceError(
-            f"the hub did not give or take {repository} ({said}); look at its name, at HF_TOKEN "
+            f"the hub did not give or take {repository} ({reason}); look at its name, at HF_TOKEN "
             "and at HF_ENDPOINT.",
             status=status,
         ) from None

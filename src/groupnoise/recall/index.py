@@ -22,17 +22,17 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.folders.array_folder import check_positions, stored_array
 from groupnoise.recall.rankers import VectorRanker
-from groupnoise.recall.search import Eligible, ExactSearch, Ranking, nothing_found
+from groupnoise.recall.search import Eligible, ExactSearch, Ranking, empty_ranking
 from groupnoise.recall.vectors import MatchingVectors
 
 MEASURED_QUERIES = 1000
 LISTS_PER_ROOT = 6.5
 NOMINEES_PER_ITEM = 4
-"""How many items each of several queries nominates for every item asked for."""
+"""Candidates that each query of several retrieves per item of the answer."""
 MAX_EXCLUDED = 256
-"""A history that leaves out more is searched exactly: an index would have to find all of it."""
+"""A history that excludes more items is searched exactly."""
 _FIRST_BYTES = {"ivf": b"IwFl", "hnsw": b"IHNf"}
-"""How faiss begins an index of each kind that keeps vectors whole."""
+"""First bytes of a serialized faiss index of each kind."""
 _READING = threading.Lock()
 """The limits that faiss reads under belong to the whole process."""
 EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 384, 512, 768, 1024)
@@ -108,7 +108,7 @@ class ApproximateRanker(VectorRanker):
             # An index cannot tell how much of what it finds a filter will leave.
             return super().rank(histories, n, scope=scope, eligible=eligible)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
-        positions, scores = nothing_found(len(histories), n)
+        positions, scores = empty_ranking(len(histories), n)
         is_long = np.array([len(out) > MAX_EXCLUDED for out in excluded])
         for rows, rank in (
             (np.flatnonzero(is_long), super().rank),
@@ -135,17 +135,17 @@ class ApproximateRanker(VectorRanker):
         reach = min((n if has_one else NOMINEES_PER_ITEM * n) + n_out, len(vectors.targets))
         rows = vectors.query_rows(mixture)
         nominees, _ = self._index.search(rows, reach)
-        # What a history of one query is normalized by orders nothing, and would take a search
-        # through everything; its scores stay as they are before the softmax.
+        # The log-normalizer of a single query does not change the order, and would need all items;
+        # scores stay logits.
         is_bare = has_one and mixture.items is None
         offsets = mixture.log_weight if is_bare else vectors.term_offsets(mixture)
-        positions, scores = nothing_found(len(histories), n)
+        positions, scores = empty_ranking(len(histories), n)
         for row, out in enumerate(excluded):
             terms = slice(mixture.offsets[row], mixture.offsets[row + 1])
             union = np.setdiff1d(nominees[mixture.query_of[terms]], out)
             union = union[union >= 0]
-            said = rows[mixture.query_of[terms]] @ vectors.targets[union].T
-            total = log_sum_exp(said + offsets[terms, None], axis=0)
+            scores_found = rows[mixture.query_of[terms]] @ vectors.targets[union].T
+            total = log_sum_exp(scores_found + offsets[terms, None], axis=0)
             best = np.lexsort((union, -total))[:n]
             positions[row, : len(best)], scores[row, : len(best)] = union[best], total[best]
         return positions, scores
@@ -227,7 +227,7 @@ def load_index(
 
 @contextmanager
 def _bounded_reading(faiss: Any, n_bytes: int) -> Iterator[None]:
-    """Keep faiss from making room for more than the bytes at hand can hold."""
+    """Keep faiss from allocating more than the bytes at hand can hold."""
     limits = ("deserialization_vector_byte_limit", "deserialization_loop_limit")
     known = [name for name in limits if hasattr(faiss, f"set_{name}")]  # not before faiss 1.13
     with _READING:

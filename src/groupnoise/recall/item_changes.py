@@ -1,4 +1,4 @@
-"""Items added to a finished artifact, and taken out of it, without training."""
+"""Adding items to an artifact, and removing them, without training."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from groupnoise.recall.vectors import MatchingVectors
 Arrays = Mapping[str, NDArray[Any]]
 
 USUAL_RECALL = 0.95
-"""What an index that is built anew must find, if the old one did not find less."""
+"""Recall that a rebuilt index must reach, or that of the old one if lower."""
 ADDED = "items_added"
-"""Under which a manifest names the tables whose items were added to the artifact."""
+"""Key in the manifest of the tables whose items were added."""
 
 
 def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
@@ -59,7 +59,7 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
     `folder`: an artifact, replaced atomically; a running service sees it at its next reload. Raises
     DataError if the artifact does not know an item, or no item would be left.
     """
-    manifest, arrays, items = _opened(folder)
+    manifest, arrays, items = _open_checked(folder)
     positions = items.positions_of(ids)
     if (positions < 0).any():
         unknown = ids[int(np.flatnonzero(positions < 0)[0])]
@@ -67,7 +67,7 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
     kept = np.delete(np.arange(len(items)), positions)
     if not len(kept):
         raise DataError(f"all {len(items)} items of {folder} would be removed; one must stay.")
-    changed = _described(manifest, arrays, items, kept)
+    changed = _item_arrays(manifest, arrays, items, kept)
     if manifest["kind"] == "neighbours":
         table = sparse.csr_array(
             (arrays["scores"], arrays["indices"], arrays["indptr"]), shape=(len(items),) * 2
@@ -79,7 +79,7 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
         }
     else:
         vectors = stored_vectors(manifest, arrays)
-        rule = _renumbered(vectors.rule, kept, folder)
+        rule = _renumber_rule(vectors.rule, kept, folder)
         manifest["scoring"] = rule.as_record()
         targets = vectors.targets[kept]
         queries = targets if vectors.queries is vectors.targets else vectors.queries[kept]
@@ -88,7 +88,7 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
         if features is not None:
             arrays = {name: arrays[name] for name in arrays if not name.startswith(PREFIX)}
             changed |= features.among(kept).to_arrays()
-    return _written(folder, manifest, {**arrays, **changed}, len(kept))
+    return _write(folder, manifest, {**arrays, **changed}, len(kept))
 
 
 def add_items(
@@ -110,7 +110,7 @@ def add_items(
     there already or occurs twice, a column is missing, or the artifact has learned nothing from
     features.
     """
-    manifest, arrays, items = _opened(folder)
+    manifest, arrays, items = _open_checked(folder)
     features = None
     if manifest["kind"] == "vectors":
         features = FeatureMap.from_arrays(arrays, arrays["target_vectors"].shape[1] - 1)
@@ -129,17 +129,19 @@ def add_items(
         **form,
     )
     ids = _new_ids(items, rows, folder)
-    told = item_columns(manifest)
-    told = {part: name for part, name in told.items() if name in rows.columns.columns}
-    changed = _described(
+    columns_named = item_columns(manifest)
+    columns_named = {
+        part: name for part, name in columns_named.items() if name in rows.columns.columns
+    }
+    changed = _item_arrays(
         manifest,
         arrays,
         items,
         every,
         ids,
         rows,
-        title or told.get("title"),
-        category or told.get("category"),
+        title or columns_named.get("title"),
+        category or columns_named.get("category"),
     )
     named = {"title": title, "category": category}
     for part, array in (("title", "titles"), ("category", "category_codes")):
@@ -151,21 +153,21 @@ def add_items(
             )
     manifest[ADDED] = [*added_from(manifest), Path(rows.origin).name]
     vectors = stored_vectors(manifest, arrays)
-    described = features.vectors(
+    added = features.vectors(
         rows.columns,
         ItemVectors(
             vectors.features(every), vectors.targets[:, : vectors.dimension], vectors.targets[:, -1]
         ),
     )
-    if features.standing is not None:
+    if features.new_item_bias is not None:
         n_new = int((items.popularity == 0).sum()) + len(ids)
-        described.bias[:] += np.float32(features.standing.offset_for(n_new))
-    new = np.concatenate([described.target, described.bias[:, None]], axis=1)
+        added.bias[:] += np.float32(features.new_item_bias.offset_for(n_new))
+    new = np.concatenate([added.target, added.bias[:, None]], axis=1)
     queries = targets = np.concatenate([vectors.targets, new])
     if vectors.queries is not vectors.targets:
-        queries = np.concatenate([vectors.queries, described.query])
+        queries = np.concatenate([vectors.queries, added.query])
     changed |= _vector_arrays(manifest, targets, queries, vectors.rule)
-    return _written(folder, manifest, {**arrays, **changed}, len(items) + len(ids))
+    return _write(folder, manifest, {**arrays, **changed}, len(items) + len(ids))
 
 
 def added_from(manifest: Mapping[str, Any]) -> list[str]:
@@ -174,10 +176,10 @@ def added_from(manifest: Mapping[str, Any]) -> list[str]:
     return [each for each in tables if isinstance(each, str)] if isinstance(tables, list) else []
 
 
-def about_lost_items(before: Path, items: NDArray[Any], place: Path) -> str | None:
-    """Say which added items of an artifact its successor lacks, and how to add them; or None.
+def lost_items_message(before: Path, items: NDArray[Any], place: Path) -> str | None:
+    """Return a message on added items that a new artifact lacks, or None.
 
-    `items`: ids that the successor knows.
+    `items`: ids that the new artifact knows.
     """
     earlier = open_artifact(before)
     tables = added_from(earlier.manifest)
@@ -196,7 +198,7 @@ def about_lost_items(before: Path, items: NDArray[Any], place: Path) -> str | No
     )
 
 
-def _opened(folder: Path | str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], ItemTable]:
+def _open_checked(folder: Path | str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], ItemTable]:
     manifest, arrays = read_folder(folder, memory_map=False)
     with sound_artifact(folder):
         check_artifact(manifest, arrays, every_value=True)
@@ -204,7 +206,7 @@ def _opened(folder: Path | str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]
 
 
 def _new_ids(items: ItemTable, rows: ItemRows, folder: Path | str) -> list[Any]:
-    """Return the ids of new items as the artifact spells ids."""
+    """Return the ids of new items in the id type of the artifact."""
     there = np.flatnonzero(items.positions_of(rows.ids) >= 0)
     if len(there):
         raise DataError(
@@ -214,7 +216,7 @@ def _new_ids(items: ItemTable, rows: ItemRows, folder: Path | str) -> list[Any]:
     return whole_numbers(rows.ids, rows.origin, folder) if items.has_integer_ids else rows.ids
 
 
-def _described(
+def _item_arrays(
     manifest: dict[str, Any],
     arrays: Arrays,
     items: ItemTable,
@@ -257,12 +259,12 @@ def _described(
     return packed
 
 
-def _renumbered(rule: ScoringRule, kept: IntArray, folder: Path | str) -> ScoringRule:
-    """Return the rule of a smaller catalogue."""
+def _renumber_rule(rule: ScoringRule, kept: IntArray, folder: Path | str) -> ScoringRule:
+    """Return the rule with its negatives renumbered for a smaller catalogue."""
     if not rule.negatives:
         return rule
-    place = {position: number for number, position in enumerate(kept.tolist())}
-    negatives = tuple(place[item] for item in rule.negatives if item in place)
+    position_of = {position: number for number, position in enumerate(kept.tolist())}
+    negatives = tuple(position_of[item] for item in rule.negatives if item in position_of)
     if not negatives:
         raise DataError(
             f"every item that {folder} holds clicks against would be removed; export it again."
@@ -288,7 +290,7 @@ def _vector_arrays(
     return changed
 
 
-def _written(folder: Path | str, manifest: dict[str, Any], arrays: Arrays, n_items: int) -> str:
+def _write(folder: Path | str, manifest: dict[str, Any], arrays: Arrays, n_items: int) -> str:
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return write_folder(
         folder, manifest={**manifest, "n_items": n_items, "created": created}, arrays=arrays

@@ -19,11 +19,11 @@ from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
 
 MAX_MATCHES = 20_000
-"""A word as common as this is ranked among its first matches only, which bounds a search."""
+"""Matches of a word that are ranked, which bounds the time of a search."""
 MAX_LOOKED_UP = 4096
-"""Items of a catalogue small enough to be looked up by name."""
+"""Items of a catalogue small enough for a dictionary of ids."""
 MAX_COMPARED = 1000
-"""Items of one catalogue that are looked for in another."""
+"""Items sampled when two catalogues are compared."""
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 CATEGORY_SEPARATOR = "|"
 CATEGORY = "category"
@@ -50,11 +50,11 @@ class TextColumn:
 
     def __getitem__(self, row: int) -> str:
         begin, end = int(self._offsets[row]), int(self._offsets[row + 1]) - 1
-        # The text of a mapped artifact was not looked at when it was opened.
+        # The text of a memory-mapped artifact was not checked when it was opened.
         return str(self._text[begin:end], "utf-8", "replace")
 
-    def rows_holding(self, words: Sequence[str]) -> tuple[IntArray, BoolArray]:
-        """Return the rows whose text holds every word, and where the rarest begins a word."""
+    def rows_containing(self, words: Sequence[str]) -> tuple[IntArray, BoolArray]:
+        """Return the rows whose text contains every word, and where the rarest begins a word."""
         hits = sorted((self._starts_of(word) for word in words), key=len)
         starts = hits[0]
         begins = np.isin(self._bytes[starts - 1], (_SPACE, _NEWLINE)) | (starts == 0)
@@ -119,7 +119,7 @@ class ItemTable:
         self._titles = TextColumn.from_arrays(arrays, "titles")
         self._search_text = TextColumn.from_arrays(arrays, "search_text")
         self.written: dict[int, tuple[str, str]] = {}
-        """What an answer has kept of items it wrote."""
+        """Cache of items as answers write them."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -134,15 +134,15 @@ class ItemTable:
         if len(ids) == 0:
             return np.empty(0, dtype=np.int64)
         if len(self) <= MAX_LOOKED_UP and all(type(value) in (int, str) for value in ids):
-            return np.array(self.places_of(ids), dtype=np.int64)
+            return np.array(self.position_list(ids), dtype=np.int64)
         requested, is_usable = self._encode(ids)
         rank = np.searchsorted(self._ids, requested, sorter=self._id_order)
         found = self._id_order[np.minimum(rank, len(self) - 1)]
         is_known = is_usable & (self._ids[found] == requested)
         return np.where(is_known, found, -1).astype(np.int64)
 
-    def places_of(self, ids: Sequence[Any] | NDArray[Any]) -> list[int]:
-        """Return what :meth:`positions_of` returns for whole numbers and text, as a list."""
+    def position_list(self, ids: Sequence[Any] | NDArray[Any]) -> list[int]:
+        """Return :meth:`positions_of` as a list, for ids that are whole numbers or text."""
         if len(self) > MAX_LOOKED_UP:
             return list(self.positions_of(ids).tolist())
         find = self._by_name.get
@@ -150,7 +150,7 @@ class ItemTable:
 
     @cached_property
     def _by_name(self) -> dict[str, int]:
-        """The positions of a small catalogue: for a few ids quicker than a binary search."""
+        """Positions by id, for small catalogues: for a few ids faster than a binary search."""
         return {str(self.id_of(position)): position for position in range(len(self))}
 
     def id_of(self, position: int) -> ItemId:
@@ -163,15 +163,15 @@ class ItemTable:
         values = self._ids[positions].tolist()
         return values if self.has_integer_ids else [value.decode("utf-8") for value in values]
 
-    def about_foreign(self, other: ItemTable) -> str | None:
-        """Say that most items of another catalogue are unknown here, if they are."""
-        asked = other.ids_of(np.linspace(0, len(other) - 1, MAX_COMPARED).astype(np.int64))
-        is_unknown = self.positions_of(asked) < 0
+    def foreign_items_message(self, other: ItemTable) -> str | None:
+        """Return a message if most items of another catalogue are unknown here."""
+        sample = other.ids_of(np.linspace(0, len(other) - 1, MAX_COMPARED).astype(np.int64))
+        is_unknown = self.positions_of(sample) < 0
         if is_unknown.mean() <= 0.5:
             return None
         return (
             f"it knows {1 - is_unknown.mean():.0%} of the items of the other, which has such as "
-            f"{asked[int(is_unknown.argmax())]!r}; its own are such as {self.id_of(0)!r}"
+            f"{sample[int(is_unknown.argmax())]!r}; its own are such as {self.id_of(0)!r}"
         )
 
     def title_of(self, position: int) -> str | None:
@@ -187,7 +187,7 @@ class ItemTable:
 
     @property
     def first_categories(self) -> IntArray | None:
-        """The number of the first category of each item, one more for none; None without any."""
+        """The code of the first category of each item, one beyond the last for none."""
         codes, offsets = self._category_codes, self._category_offsets
         if codes is None or offsets is None:
             return None
@@ -203,7 +203,7 @@ class ItemTable:
 
     @cached_property
     def attributes(self) -> dict[str, dict[str, int]]:
-        """For every attribute its values and their codes; `category` holds what has no other."""
+        """The codes of the values of each attribute; plain categories under `category`."""
         found: dict[str, dict[str, int]] = {}
         for code, name in enumerate(self.category_names):
             attribute, sign, value = name.partition(ATTRIBUTE_SIGN)
@@ -211,8 +211,8 @@ class ItemTable:
             own[value if sign else name] = code
         return found
 
-    def codes_under(self, attribute: str) -> dict[str, int]:
-        """Return the values of an attribute and their codes; refuse one that no item has."""
+    def codes_of_attribute(self, attribute: str) -> dict[str, int]:
+        """Return the codes of the values of an attribute; an unknown one is refused."""
         if not self.attributes:
             raise DataError("this artifact has no categories, so no category filter can be used.")
         if attribute not in self.attributes:
@@ -225,11 +225,11 @@ class ItemTable:
 
     def having(self, attribute: str, values: Iterable[str]) -> BoolArray:
         """Return which items have any of the values of an attribute, shape (n_items,)."""
-        codes = self.codes_under(attribute)
+        codes = self.codes_of_attribute(attribute)
         unknown = next((value for value in values if value not in codes), None)
         if unknown is not None:
             if attribute == CATEGORY:
-                raise DataError(self._about_no_category(unknown))
+                raise DataError(self._unknown_category_message(unknown))
             near = did_you_mean(unknown[:40], codes)
             raise DataError(f"no {attribute} is called {unknown[:40]!r}{near}.")
         return self._with_any([codes[value] for value in values])
@@ -240,7 +240,7 @@ class ItemTable:
             raise DataError("this artifact has no categories, so no category filter can be used.")
         unknown = [name for name in names if name not in self._code_of]
         if unknown:
-            raise DataError(self._about_no_category(unknown[0]))
+            raise DataError(self._unknown_category_message(unknown[0]))
         return np.flatnonzero(self._with_any([self._code_of[name] for name in names]))
 
     @cached_property
@@ -256,19 +256,19 @@ class ItemTable:
         has[np.searchsorted(self._category_offsets, positions, side="right") - 1] = True
         return has
 
-    def _about_no_category(self, name: str) -> str:
-        """Say that there is no such category, or that it is several, as answers join them."""
+    def _unknown_category_message(self, name: str) -> str:
+        """Return a message that a category is unknown, or that it is several joined by |."""
         codes = self._code_of
         parts = [part.strip() for part in name.split(CATEGORY_SEPARATOR)]
         if len(parts) > 1 and all(part in codes for part in parts):
-            wanted: dict[str, Any] = {}
+            filters: dict[str, Any] = {}
             for part in parts:
                 attribute, sign, value = part.partition(ATTRIBUTE_SIGN)
-                wanted[attribute if sign else CATEGORY] = value if sign else part
+                filters[attribute if sign else CATEGORY] = value if sign else part
             return (
                 f"{name[:40]!r} is {len(parts)} categories, joined as answers show them: name each "
                 "by itself to recall from any of them, or all of them in a filter: "
-                f"{json.dumps(wanted, ensure_ascii=False)}."
+                f"{json.dumps(filters, ensure_ascii=False)}."
             )
         return f"no category is called {name[:40]!r}{did_you_mean(name[:40], codes)}."
 
@@ -283,7 +283,7 @@ class ItemTable:
         words = fold(query).split()[:MAX_WORDS]
         if self._search_text is None or not words:
             return exact
-        found, begins = self._search_text.rows_holding(words)
+        found, begins = self._search_text.rows_containing(words)
         order = np.lexsort((found, -self.popularity[found], ~begins))
         ranked = found[order]
         return np.concatenate([exact, ranked[~np.isin(ranked, exact)]])[:limit]

@@ -19,12 +19,12 @@ from groupnoise.recall.items import ItemId, ItemTable
 from groupnoise.recall.options import POOL, ItemFilter, RecallOptions, strongest_interest
 from groupnoise.recall.rankers import Ranker, VectorRanker
 from groupnoise.recall.recalled import Click, OneRecalled, Reasons, Recalled, noise_flags
-from groupnoise.recall.search import Eligible, Ranking, nothing_found
+from groupnoise.recall.search import Eligible, Ranking, empty_ranking
 
 MAX_QUICK = 1 << 18
 """Numbers in the vectors of a model that stays in the processor's cache."""
 MAX_FILTERS = 32
-"""Ways of asking whose filters are kept resolved; one may hold 10 000 ids."""
+"""Options whose resolved filters are cached; one may hold 10 000 ids."""
 
 
 @inherit_docstring
@@ -56,9 +56,9 @@ class RecallModel:
 
     @cached_property
     def is_quick(self) -> bool:
-        """Whether one history is answered sooner than it is put together with others.
+        """Whether answering a single history is faster than batching it with others.
 
-        The vectors of a larger model have to come from memory, once for all that ask together.
+        The vectors of a larger model are read from memory, once for a whole batch.
         """
         ranker = self.ranker
         if not isinstance(ranker, VectorRanker) or not ranker.is_exact:
@@ -66,7 +66,7 @@ class RecallModel:
         return ranker.vectors.targets.size <= MAX_QUICK
 
     def clicks_used(self, scope: str | None = None) -> str:
-        """Return what an answer is made from, in words: such as "the last 5 clicks".
+        """Describe the clicks that are used, such as "the last 5 clicks".
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class RecallModel:
 
     @property
     def card(self) -> dict[str, Any]:
-        """What the exporter said about the model: name, data, metrics, date."""
+        """The model card: name, data, metrics, date."""
         card = self.manifest.get("card")
         return dict(card) if isinstance(card, dict) else {}
 
@@ -109,7 +109,7 @@ class RecallModel:
         return self.recall_positions(known, unknown, options or RecallOptions())
 
     def recall_one(self, history: Sequence[ItemId], top: int) -> OneRecalled:
-        """Return the best items for one history, asked without any other option.
+        """Return the best items for one history with default options.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class RecallModel:
             What :meth:`recall` returns for it, in less time where the catalogue is small.
         """
         if isinstance(self.ranker, VectorRanker):
-            clicks = self.items.places_of(history)
+            clicks = self.items.position_list(history)
             if clicks and min(clicks) >= 0:
                 found = self.ranker.rank_one(clicks, top, clicks)
                 if found is not None:
@@ -154,7 +154,7 @@ class RecallModel:
         chosen = self._filter(options)
         led_by = None
         if not known:
-            return Recalled(*nothing_found(0, options.top), np.zeros(0, dtype=bool), unknown)
+            return Recalled(*empty_ranking(0, options.top), np.zeros(0, dtype=bool), unknown)
         if options.interests is None:
             positions, scores = self._answer(known, known, options, chosen)
         else:
@@ -172,13 +172,13 @@ class RecallModel:
         options: RecallOptions,
         chosen: ItemFilter,
     ) -> Ranking:
-        """Return the `top` items for histories that have seen what may be more than them."""
+        """Return the `top` items for histories; `seen` are the items that each leaves out."""
         n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
         eligible = chosen.eligible(seen)
-        if chosen.is_varied:
-            return self._varied(known, n_most, options, chosen, eligible)
+        if chosen.needs_reranking:
+            return self._rerank(known, n_most, options, chosen, eligible)
         positions, scores = self._rank(known, min(options.top, n_most), options.scope, eligible)
-        return _widened(positions, options.top, -1), _widened(scores, options.top, -np.inf)
+        return _pad_columns(positions, options.top, -1), _pad_columns(scores, options.top, -np.inf)
 
     def _interests(
         self, known: Sequence[IntArray], options: RecallOptions
@@ -186,11 +186,11 @@ class RecallModel:
         """Return the best items for each interest of each history, and the clicks behind them."""
         assert options.interests is not None
         width = options.interests * options.top
-        positions, scores = nothing_found(len(known), width)
+        positions, scores = empty_ranking(len(known), width)
         led_by = np.full_like(positions, -1)
         for row, history in enumerate(known):
             clicks = self.ranker.interests(history, options.interests)
-            alone = [clicks[place : place + 1] for place in range(len(clicks))] or [history]
+            alone = [clicks[click : click + 1] for click in range(len(clicks))] or [history]
             deep = replace(options, top=width, scope="last") if len(alone) > 1 else options
             found, values = self._answer(alone, [history] * len(alone), deep, self._filter(deep))
             owner = strongest_interest(found, values)
@@ -206,7 +206,7 @@ class RecallModel:
         return positions, scores, led_by
 
     def _filter(self, options: RecallOptions) -> ItemFilter:
-        """Return the options resolved against the items; most requests ask alike."""
+        """Return the options resolved against the items, cached: most requests have equal ones."""
         chosen = self._filters.get(options)
         if chosen is None:
             chosen = ItemFilter(options, self.items)
@@ -215,7 +215,7 @@ class RecallModel:
             self._filters[options] = chosen
         return chosen
 
-    def _varied(
+    def _rerank(
         self,
         known: Sequence[IntArray],
         n_most: int,
@@ -223,13 +223,13 @@ class RecallModel:
         chosen: ItemFilter,
         eligible: Eligible,
     ) -> Ranking:
-        """Rank under caps and diversity, deeper for those histories whose answer is short."""
-        positions, scores = nothing_found(len(known), options.top)
+        """Rank under caps and diversity, with more candidates for histories that lack items."""
+        positions, scores = empty_ranking(len(known), options.top)
         rows, reach = np.arange(len(known)), min(POOL * options.top, n_most)
         while len(rows):
-            asked = [known[row] for row in rows.tolist()]
-            ranking = self._rank(asked, reach, options.scope, eligible.take(rows))
-            positions[rows], scores[rows] = chosen.varied(ranking, self.ranker.likeness)
+            histories = [known[row] for row in rows.tolist()]
+            ranking = self._rank(histories, reach, options.scope, eligible.take(rows))
+            positions[rows], scores[rows] = chosen.rerank(ranking, self.ranker.similarity)
             if reach == n_most:
                 break
             rows, reach = rows[positions[rows, -1] < 0], min(4 * reach, n_most)
@@ -268,12 +268,12 @@ class RecallModel:
         return self.recall([[item]], self.options_of_similar(top))
 
     def options_of_similar(self, top: int) -> RecallOptions:
-        """Return how one item is asked about.
+        """Return the options of :meth:`similar`.
 
         Returns
         -------
         RecallOptions
-            By that item alone; neighbours by their popularity alone are left out.
+            By that item alone; items that only popularity ranks are left out.
         """
         is_counted = self.manifest.get("kind") == "neighbours"
         return RecallOptions(
@@ -283,19 +283,19 @@ class RecallModel:
     def explain(
         self, history: Sequence[ItemId], positions: IntArray, *, scope: str | None = None
     ) -> Reasons:
-        """Return which clicks of a history speak for the items at `positions`.
+        """Return the contribution of each click of a history to the items at `positions`.
 
         Parameters
         ----------
         positions : int64 ndarray of shape (n_items,)
             Positions of recalled items in the item table.
         scope : {"group", "last"}, optional
-            Which clicks spoke; by default as the model was trained.
+            Which clicks are used; by default as the model was trained.
 
         Returns
         -------
         Reasons
-            The known clicks, and what each of them brought to each item.
+            The known clicks, and the contribution of each to each item.
         """
         known = self._resolve([history])[0][0]
         if len(known) == 0:
@@ -331,14 +331,14 @@ class RecallModel:
     def _rank(
         self, known: Sequence[IntArray], n: int, scope: str | None, eligible: Eligible
     ) -> Ranking:
-        positions, scores = nothing_found(len(known), n)
+        positions, scores = empty_ranking(len(known), n)
         has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
         rows = np.flatnonzero(has_clicks)
         if n and len(rows):
             positions[rows], scores[rows] = self.ranker.rank(
                 [known[row] for row in rows.tolist()], n, scope=scope, eligible=eligible.take(rows)
             )
-            # The vectors of a mapped artifact were not looked at when it was opened.
+            # The vectors of a memory-mapped artifact were not checked when it was opened.
             if not (scores < np.inf).all():
                 raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
         if n and not has_clicks.all():
@@ -352,7 +352,7 @@ class RecallModel:
         return positions, scores
 
 
-def _widened(values: Any, width: int, fill: float) -> Any:
+def _pad_columns(values: Any, width: int, fill: float) -> Any:
     if values.shape[1] == width:
         return values
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)

@@ -1,7 +1,7 @@
-"""One history over a small catalogue: what a request costs without the machinery for many.
+"""Fast search for a single history over a small catalogue.
 
-What depends on the model alone is prepared once, and what is left is a product, an exponential and
-a partial sort. The general search gives the same answers; tests hold one to the other.
+What depends on the model alone is precomputed, which leaves a product, an exponential and a partial
+sort. The general search gives the same answers; tests compare the two.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 from groupnoise.recall.vectors import MatchingVectors
 
 MAX_ITEMS = 4096
-"""Above this a blocked search is quicker."""
+"""Catalogue size above which a blocked search is faster."""
 MAX_PAIRED_ITEMS = 1024
-"""Up to this the scores of all pairs are kept: four megabytes."""
+"""Catalogue size up to which the scores of all pairs are cached: four megabytes."""
 MAX_LOOPED = 16
-"""Clicks up to which a loop is quicker than arrays are."""
+"""Clicks up to which a Python loop is faster than numpy."""
 MAX_LENGTHS = 64
-"""Lengths of histories whose position weights are kept."""
+"""Lengths of histories whose position weights are cached."""
 _MIN_PROBABILITY = 1e-30
 _MIN_COLUMNS = 32
 
@@ -33,17 +33,16 @@ RowRanking = tuple[list[int], list[float]]
 
 
 class _Pairs(NamedTuple):
-    """What each item of a small catalogue says of each other.
+    """Precomputed scores of all pairs of items.
 
-    `likelihood` (n_items, n_items): of each item as a click for each as a target, against the most
-        it says for any.
-    `peaks`: the log of that most.
-    `likeness`: s of each two, for weights of the sigmoid form.
+    `likelihood` (n_items, n_items): of each target after each click, relative to the row maximum.
+    `peaks`: the log of that maximum.
+    `similarity`: s of each pair, for weights of the sigmoid form.
     """
 
     likelihood: Float32Array
     peaks: Float32Array
-    likeness: memoryview | None
+    similarity: memoryview | None
 
 
 class OneHistorySearch:
@@ -65,7 +64,7 @@ class OneHistorySearch:
 
     @cached_property
     def _rows(self) -> Float32Array:
-        """Every item as a query, with the one that its product with a bias needs."""
+        """Every item as a query, with a trailing one for the bias."""
         rows = np.ones((len(self._vectors.targets), self._vectors.dimension + 1), dtype=np.float32)
         rows[:, :-1] = self._vectors.queries[:, : self._vectors.dimension]
         return rows
@@ -109,7 +108,7 @@ class OneHistorySearch:
         return positions, [math.log(value) + highest for value in best]
 
     def _log_weights(self, clicks: list[int]) -> list[float]:
-        """Return what is added to what each click says for a target."""
+        """Return the log weight of each click, its log-normalizer subtracted."""
         rule, size = self._rule, len(clicks)
         found = list(map(self._offsets.__getitem__, clicks))
         if rule.recency:
@@ -117,9 +116,9 @@ class OneHistorySearch:
         if rule.weighting is None or not rule.weighting_strength:
             return found
         weights = None
-        if self._pairs is not None and self._pairs.likeness is not None and size <= MAX_LOOPED:
+        if self._pairs is not None and self._pairs.similarity is not None and size <= MAX_LOOPED:
             with suppress(ArithmeticError):
-                weights = _log_agreements(self._pairs.likeness, len(self._rows), clicks)
+                weights = _log_agreements(self._pairs.similarity, len(self._rows), clicks)
         if weights is None:
             features = self._rows.take(clicks, 0)[None, :, :-1]
             weights = rule.log_group_weight(features, self._against)[0].tolist()
@@ -128,26 +127,26 @@ class OneHistorySearch:
 
     @cached_property
     def _offsets(self) -> list[float]:
-        """What is added to what each item as a click says for a target."""
+        """Minus the log-normalizer of each item as a click."""
         offsets = -self._vectors.log_normalizer
         found = offsets if self._pairs is None else offsets + self._pairs.peaks
         return list(found.tolist())
 
     @cached_property
     def _pairs(self) -> _Pairs | None:
-        """What each item says of each other; None where the catalogue is too large for that."""
+        """Precomputed scores of all pairs; None for a large catalogue."""
         if len(self._rows) > MAX_PAIRED_ITEMS:
             return None
         scores = self._rows @ self.columns
         peaks = scores.max(axis=1)
-        likeness = None
+        similarity = None
         if self._rule.weighting == "sigmoid" and self._rule.similarity == "dot":
             features = self._rows[:, :-1]
-            likeness = memoryview((self._rule.similarity_scale * features @ features.T).ravel())
-        return _Pairs(np.exp(scores - peaks[:, None]), peaks, likeness)
+            similarity = memoryview((self._rule.similarity_scale * features @ features.T).ravel())
+        return _Pairs(np.exp(scores - peaks[:, None]), peaks, similarity)
 
     def _by_evidence(self, clicks: list[int], n: int, excluded: list[int]) -> RowRanking | None:
-        """Rank by one query, to which every click adds."""
+        """Rank by the added evidence of all clicks."""
         rows = self._rows.take(clicks, 0)
         query = np.add.reduce(rows * self._position_weights(len(clicks)), 0)
         for encoder in self._rule.encoders:
@@ -183,7 +182,7 @@ class OneHistorySearch:
 
 
 def _largest(values: Float32Array, n: int) -> tuple[list[int], list[float]]:
-    """Return the `n` largest values and where they are, of equal ones the first before."""
+    """Return the indices of the `n` largest values and the values, ties by index."""
     width = max(2 * n, _MIN_COLUMNS)
     n_rows = len(values) // width
     chosen = None
@@ -198,13 +197,13 @@ def _largest(values: Float32Array, n: int) -> tuple[list[int], list[float]]:
     return list(positions), [-value for value in negated]
 
 
-def _log_agreements(likeness: memoryview, n_items: int, clicks: list[int]) -> list[float]:
-    """Return log P(click | history) of each click, from how alike each two items are.
+def _log_agreements(similarity: memoryview, n_items: int, clicks: list[int]) -> list[float]:
+    """Return log P(click | history) of each click, from the similarity of each pair of items.
 
-    The context of a click is the mean of the others under a softmax, so that its likeness to the
-    click is the mean of their likenesses. For a few clicks a loop is quicker than arrays are.
+    The context of a click is the mean of the others under a softmax, so that its similarity to the
+    click is the mean of their similarities. For a few clicks a loop is quicker than arrays are.
 
-    Raises ArithmeticError where likenesses are too large for their exponentials.
+    Raises ArithmeticError where similarities are too large for their exponentials.
     """
     size = len(clicks)
     if size == 1:
@@ -213,7 +212,7 @@ def _log_agreements(likeness: memoryview, n_items: int, clicks: list[int]) -> li
     for number, click in enumerate(clicks):
         begin = click * n_items
         for other in range(number + 1, size):
-            value = likeness[begin + clicks[other]]
+            value = similarity[begin + clicks[other]]
             attention = math.exp(value)
             part = attention * value
             totals[number] += attention

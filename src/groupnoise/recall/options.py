@@ -1,4 +1,4 @@
-"""What a caller may ask of a recall: how many items, scored how, and which are left out."""
+"""Options of a recall: how many items, how they are scored, and which are left out."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _EXAMPLE = '{"category": "kitchen", "not": {"brand": ["Acme", "Bolt"]}}'
 Filter = tuple[str, Any]
 """("and" or "or", filters), ("not", filter), or (attribute, values): hashable, once checked."""
 POOL = 5
-"""Times `top`: how many of the best diversity chooses from."""
+"""Times `top`: the number of best items that are reranked for diversity."""
 MAX_INTERESTS = 20
 MAX_LISTED = 1 << 20
 MAX_DENIED = 1000
-"""Denied items from which on the others are named instead."""
+"""Denied items above which the remaining candidates are listed instead."""
 
-LikenessOf = Callable[[IntArray], FloatArray]
-"""Maps positions of items, (n,), to how alike each two are, (n, n)."""
-MAX_LIKENESS = 0.5
-"""Cosine above which two clicks speak of one interest."""
+SimilarityOf = Callable[[IntArray], FloatArray]
+"""Maps positions of items, (n,), to their pairwise similarity, (n, n)."""
+MAX_INTEREST_SIMILARITY = 0.5
+"""Cosine above which two clicks belong to one interest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecallOptions:
-    """One way of recalling; hashable, so that equal requests can be answered together.
+    """Options of a recall; hashable, so that equal requests can be answered together.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class RecallOptions:
     max_per : mapping of str to int, default=()
         For attributes, how many items may share a value.
     diversity : float, default=0.0
-        From 0, the order of the scores, to 1: how much unlikeness to what is ranked before counts
-        (maximal marginal relevance among the best `POOL` times `top` items).
+        From 0, the order of the scores, to 1: how much dissimilarity to what is ranked before
+        counts (maximal marginal relevance among the best `POOL` times `top` items).
     min_score : float, optional
         Leave out matching scores below this; popularity is none.
     interests : int, optional
@@ -100,7 +100,7 @@ class RecallOptions:
         if self.per_category is not None:
             check_count("per_category", self.per_category)
         if self.filter is not None:
-            object.__setattr__(self, "filter", checked_filter(self.filter))
+            object.__setattr__(self, "filter", parse_filter(self.filter))
         if self.max_per != ():
             caps = tuple(sorted(dict(self.max_per).items()))
             for attribute, most in caps:
@@ -125,7 +125,7 @@ class RecallOptions:
 
     @property
     def n_ids(self) -> int:
-        """Ids, names and items: how much there is to look up beside the scoring."""
+        """Number of ids, names and items to look up beside the scoring."""
         is_plain = not (self.filter or self.allow_lists or self.deny_lists or self.diversity)
         n_listed = len(self.allow) + len(self.deny) + len(self.categories)
         return self.top + n_listed if is_plain and not self.interests else MAX_LISTED
@@ -166,7 +166,7 @@ class ItemFilter:
         if self.candidates is not None:
             self.candidates = np.setdiff1d(self.candidates, self.denied, assume_unique=True)
             self.denied = self.denied[:0]
-        self._codes = {name: set(items.codes_under(name).values()) for name in options.caps}
+        self._codes = {name: set(items.codes_of_attribute(name).values()) for name in options.caps}
 
     def _candidates(self) -> IntArray | None:
         options, items = self._options, self._items
@@ -177,7 +177,7 @@ class ItemFilter:
         if options.categories:
             parts.append(items.in_categories(options.categories))
         if options.filter is not None:
-            parts.append(np.flatnonzero(items_passing(options.filter, items)))
+            parts.append(np.flatnonzero(items_matching(options.filter, items)))
         return reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else None
 
     def eligible(self, histories: Sequence[IntArray]) -> Eligible:
@@ -186,12 +186,12 @@ class ItemFilter:
         return Eligible(self.candidates, self.denied, seen)
 
     @property
-    def is_varied(self) -> bool:
-        """Whether the best scores alone do not make the answer."""
+    def needs_reranking(self) -> bool:
+        """Whether caps or diversity change the order of the scores."""
         return bool(self._codes) or self._options.diversity > 0
 
-    def varied(self, ranking: Ranking, likeness_of: LikenessOf) -> Ranking:
-        """Return the `top` of a ranking that caps and diversity leave.
+    def rerank(self, ranking: Ranking, similarity_of: SimilarityOf) -> Ranking:
+        """Return the `top` items of a ranking under caps and diversity.
 
         An item of several categories counts in each of them.
         """
@@ -205,9 +205,9 @@ class ItemFilter:
                 ([[code for code in own if code in known] for own in codes], options.caps[name])
                 for name, known in self._codes.items()
             ]
-            chosen = varied(
+            chosen = rerank(
                 values[: len(found)].astype(np.float64),
-                likeness_of(found) if options.diversity else None,
+                similarity_of(found) if options.diversity else None,
                 caps,
                 diversity=options.diversity,
                 n=options.top,
@@ -217,15 +217,15 @@ class ItemFilter:
         return positions, scores
 
 
-def checked_filter(given: Any) -> Filter:
-    """Return a filter in its hashable form; what is none is refused.
+def parse_filter(given: Any) -> Filter:
+    """Return a filter in its hashable form; anything else is refused.
 
     `given`: names attributes with the value, or the values of which one is enough, that an item
     must have; several names must all hold. `and` and `or` hold lists of filters, `not` holds one.
 
     Examples
     --------
-    >>> checked_filter({"category": "kitchen", "not": {"brand": ["Acme", "Bolt"]}})
+    >>> parse_filter({"category": "kitchen", "not": {"brand": ["Acme", "Bolt"]}})
     ('and', (('category', ('kitchen',)), ('not', ('brand', ('Acme', 'Bolt')))))
     """
     if isinstance(given, tuple):
@@ -274,41 +274,41 @@ def _short(value: Any) -> str:
     return repr(value)[:40]
 
 
-def items_passing(checked: Filter, items: ItemTable) -> BoolArray:
-    """Return which items a filter leaves, shape (n_items,); unknown names are refused."""
+def items_matching(checked: Filter, items: ItemTable) -> BoolArray:
+    """Return which items match a filter, shape (n_items,); unknown names are refused."""
     name, value = checked
     if name == "not":
-        return ~items_passing(value, items)
+        return ~items_matching(value, items)
     if name in ("and", "or"):
         combine = np.logical_and if name == "and" else np.logical_or
-        return np.asarray(combine.reduce([items_passing(part, items) for part in value]))
+        return np.asarray(combine.reduce([items_matching(part, items) for part in value]))
     return items.having(name, value)
 
 
-def varied(
+def rerank(
     scores: FloatArray,
-    likeness: FloatArray | None,
+    similarity: FloatArray | None,
     caps: Sequence[tuple[Sequence[Sequence[int]], int]],
     *,
     diversity: float,
     n: int,
 ) -> list[int]:
-    """Return which of some ranked items to take, in this order: maximal marginal relevance.
+    """Rerank items by maximal marginal relevance; return the indices of the best `n`.
 
-    Each step takes the item with the greatest (1 - diversity) * relevance - diversity * likeness,
-    where relevance is the score, scaled to reach from 0 to 1 over the items, and likeness that to
+    Each step takes the item with the greatest (1 - diversity) * relevance - diversity * similarity,
+    where relevance is the score, scaled to reach from 0 to 1 over the items, and similarity that to
     the most similar item taken already; an item whose cap is reached is passed over.
 
-    `scores`: best first. `likeness` (n_items, n_items): between items; only asked with diversity.
+    `scores`: best first. `similarity` (n_items, n_items): between items; only asked with diversity.
     `caps`: the codes of each item under one attribute, and how many items may share one.
-    `diversity`: from 0, the order of the scores, to 1, as unlike as can be. `n`: how many to take.
+    `diversity`: from 0, the order of the scores, to 1, as dissimilar as possible.
 
     Examples
     --------
     >>> like = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> varied(np.array([3.0, 2.9, 2.0]), like, [], diversity=0.6, n=2)
+    >>> rerank(np.array([3.0, 2.9, 2.0]), like, [], diversity=0.6, n=2)
     [0, 2]
-    >>> varied(np.array([3.0, 2.9, 2.0]), None, [([[0], [0], [1]], 1)], diversity=0.0, n=2)
+    >>> rerank(np.array([3.0, 2.9, 2.0]), None, [([[0], [0], [1]], 1)], diversity=0.0, n=2)
     [0, 2]
     """
     spread = scores[0] - scores[-1] if len(scores) else 0.0
@@ -330,22 +330,22 @@ def varied(
         for counts, (codes, _) in zip(n_taken, caps, strict=True):
             counts.update(codes[best])
         taken.append(best)
-        if likeness is not None:
-            nearest = np.maximum(nearest, likeness[best])
+        if similarity is not None:
+            nearest = np.maximum(nearest, similarity[best])
     return taken
 
 
-def interests_of(
-    clicks: IntArray, weights: FloatArray | None, likeness: FloatArray | None, n: int
+def representative_clicks(
+    clicks: IntArray, weights: FloatArray | None, similarity: FloatArray | None, n: int
 ) -> IntArray:
-    """Return the clicks that stand for the interests of a history, the strongest first.
+    """Return a representative click of each interest of a history, the strongest first.
 
-    A click stands for those like it: by weight, then by how late it came, clicks are taken that
-    are unlike all taken before.
+    Clicks are taken by weight, the latest first among equals, if they are dissimilar to all taken
+    before.
 
     `clicks`: positions of distinct items, oldest first. `weights`: p(click | history); NaN, and
-    None, where the model has none. `likeness` (n_clicks, n_clicks): between the clicks; None where
-    the model has no vectors.
+    None, where the model has none. `similarity` (n_clicks, n_clicks): between the clicks; None
+    where the model has no vectors.
     """
     strength = np.zeros(len(clicks)) if weights is None else np.nan_to_num(weights, nan=-1.0)
     order = np.lexsort((-np.arange(len(clicks)), -strength))
@@ -353,7 +353,7 @@ def interests_of(
     for click in order.tolist():
         if len(taken) == n:
             break
-        if likeness is None or not (likeness[click, taken] > MAX_LIKENESS).any():
+        if similarity is None or not (similarity[click, taken] > MAX_INTEREST_SIMILARITY).any():
             taken.append(click)
     return clicks[taken]
 

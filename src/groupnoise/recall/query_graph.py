@@ -121,9 +121,9 @@ def _evidence(graph: _Graph, rule: ScoringRule, at_click: str, is_click: str, di
     total = graph("Max", graph("MatMul", mask, weight), graph.constant(np.float32(MIN_TOTAL)))
     query = graph("Mul", added, graph("Pow", total, graph.constant(-exponents)))
     for encoder in rule.encoders:
-        said = _reading(graph, encoder, at_click, is_click)
+        reading = _reading(graph, encoder, at_click, is_click)
         sides = [encoder.begin, dim - encoder.begin - encoder.width]
-        padded = graph("Pad", said, graph.constant([0, sides[0], 0, sides[1]]))
+        padded = graph("Pad", reading, graph.constant([0, sides[0], 0, sides[1]]))
         query = graph("Add", query, padded)
     return query
 

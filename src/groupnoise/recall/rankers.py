@@ -15,25 +15,25 @@ from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.recall.one_history import MAX_ITEMS, OneHistorySearch, RowRanking
-from groupnoise.recall.options import interests_of
-from groupnoise.recall.search import Eligible, ExactSearch, Ranking, nothing_found
+from groupnoise.recall.options import representative_clicks
+from groupnoise.recall.search import Eligible, ExactSearch, Ranking, empty_ranking
 from groupnoise.recall.vectors import MatchingVectors
 
 _BLOCK_SCORES = 1 << 22
 MAX_INTEREST_CLICKS = 50
-"""Of a longer history the latest clicks are looked at."""
+"""Of a longer history only the latest clicks are used."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why items were ranked as they were.
+    """The contributions of clicks to the scores of items.
 
-    `shares` (n_clicks, n_items): how much of each item's score came from each click; columns sum to
-        one, or to zero where no click speaks for the item.
-    `weights`: p(click | history), the paper's group weight, NaN for clicks too old to be looked at;
-        of a model that adds evidence before it normalises, which has no such weight, the mean share
-        of the items. None where the ranker has neither.
-    `is_judged`: whether the weights are group weights, which tell noise from the rest.
+    `shares` (n_clicks, n_items): the part of each item's score due to each click; columns sum to
+        one, or to zero where no click contributes.
+    `weights`: p(click | history), the paper's group weight, NaN for clicks before the window; of a
+        model that adds evidence before it normalises, which has no such weight, the mean share over
+        the items. None where the ranker has neither.
+    `is_judged`: whether the weights are group weights, by which noise is found.
     """
 
     shares: FloatArray
@@ -78,7 +78,7 @@ class VectorRanker:
     def rank_one(
         self, clicks: list[int], n: int, excluded: list[int], *, scope: str | None = None
     ) -> RowRanking | None:
-        """Return the `n` best items for one history but for some; None where `rank` must do it."""
+        """Return the `n` best items for one history; None where `rank` must be used."""
         return self._one[scope].search(clicks, n, excluded) if self._one else None
 
     def explain(
@@ -86,40 +86,44 @@ class VectorRanker:
     ) -> Explanation:
         """Return the posterior of each click for each item, and the clicks' group weights."""
         if self.vectors.rule.normalization == "history":
-            said = np.maximum(self.vectors.click_evidence(history, positions, scope), 0.0)
+            contributions = np.maximum(self.vectors.click_evidence(history, positions, scope), 0.0)
             shares = np.zeros((len(history), len(positions)))
-            whole = said.sum(axis=0, keepdims=True)
-            shares[-len(said) :] = np.divide(said, whole, out=said, where=whole > 0)
+            total = contributions.sum(axis=0, keepdims=True)
+            shares[-len(contributions) :] = np.divide(
+                contributions, total, out=contributions, where=total > 0
+            )
             weights = np.full(len(history), np.nan)
             if len(positions):
-                weights[-len(said) :] = shares[-len(said) :].mean(axis=1)
+                weights[-len(contributions) :] = shares[-len(contributions) :].mean(axis=1)
             return Explanation(shares, weights, is_judged=False)
-        said = self.vectors.contributions(self.vectors.mixture([history], scope), positions)
-        said = np.exp(said - said.max(axis=0, keepdims=True))
+        contributions = self.vectors.contributions(
+            self.vectors.mixture([history], scope), positions
+        )
+        contributions = np.exp(contributions - contributions.max(axis=0, keepdims=True))
         shares = np.zeros((len(history), len(positions)))
-        shares[-len(said) :] = said / said.sum(axis=0, keepdims=True)
+        shares[-len(contributions) :] = contributions / contributions.sum(axis=0, keepdims=True)
         of_group = self.vectors.group_weights(history)
         weights = np.full(len(history), np.nan)
         weights[-len(of_group) :] = of_group
         return Explanation(shares=shares, weights=weights)
 
     def clicks_used(self, scope: str | None = None) -> str:
-        """Return what an answer is made from, in words."""
+        """Describe the clicks that are used."""
         return self.vectors.rule.with_scope(scope).clicks_used
 
-    def likeness(self, positions: IntArray) -> FloatArray:
-        """Return the cosine of what leads to each two items, shape (n, n)."""
+    def similarity(self, positions: IntArray) -> FloatArray:
+        """Return the cosine similarity of target vectors, shape (n, n)."""
         return _cosines(self.vectors.targets[positions, : self.vectors.dimension])
 
     def interests(self, history: IntArray, n: int) -> IntArray:
-        """Return the clicks that stand for up to `n` interests, by weight in the group."""
-        clicks = _last_of_each(history)
+        """Return the representative clicks of up to `n` interests, by group weight."""
+        clicks = _last_distinct_clicks(history)
         weights = None
         if len(clicks) > 1 and self.vectors.rule.normalization == "click":
             weights = np.full(len(clicks), np.nan)
             of_group = self.vectors.group_weights(clicks)
             weights[-len(of_group) :] = of_group
-        return interests_of(clicks, weights, _cosines(self.vectors.features(clicks)), n)
+        return representative_clicks(clicks, weights, _cosines(self.vectors.features(clicks)), n)
 
 
 class NeighbourRanker:
@@ -127,10 +131,10 @@ class NeighbourRanker:
 
     `indptr`: where the neighbours of each item begin.
     `indices`: the neighbours' positions.
-    `scores`: how strongly the item leads to the neighbour.
+    `scores`: the weight of each neighbour.
     `popularity`: of equal sums the more popular item comes first.
-    `scope` (one of "group", "last"): whether all clicks of a history speak, or the last one alone,
-        unless a request says.
+    `scope` (one of "group", "last"): whether all clicks of a history are used, or the last alone,
+        unless a request specifies it.
     """
 
     def __init__(
@@ -157,9 +161,9 @@ class NeighbourRanker:
     ) -> Ranking:
         """Return up to `n` eligible neighbours per history, by the sum over its clicks."""
         eligible = eligible or Eligible()
-        positions, scores = nothing_found(len(histories), n)
+        positions, scores = empty_ranking(len(histories), n)
         for row, history in enumerate(histories):
-            found, total = self._summed(history[-1:] if self._is_last(scope) else history)
+            found, total = self._sum_neighbours(history[-1:] if self._is_last(scope) else history)
             keep = ~np.isin(found, eligible.excluded(row), assume_unique=True)
             if eligible.candidates is not None:
                 keep &= np.isin(found, eligible.candidates, assume_unique=True)
@@ -172,38 +176,38 @@ class NeighbourRanker:
     def explain(
         self, history: IntArray, positions: IntArray, *, scope: str | None = None
     ) -> Explanation:
-        """Return the part of each item's sum that each click brought."""
+        """Return the part of each item's sum due to each click."""
         shares = np.zeros((len(history), len(positions)))
         first = len(history) - 1 if self._is_last(scope) else 0
         for row in range(first, len(history)):
-            found, total = self._summed(history[row : row + 1])
+            found, total = self._sum_neighbours(history[row : row + 1])
             rank = np.minimum(np.searchsorted(found, positions), max(len(found) - 1, 0))
             if len(found):
                 shares[row] = np.where(found[rank] == positions, total[rank], 0.0)
-        whole = shares.sum(axis=0, keepdims=True)
-        return Explanation(np.divide(shares, whole, out=shares, where=whole > 0), weights=None)
+        total = shares.sum(axis=0, keepdims=True)
+        return Explanation(np.divide(shares, total, out=shares, where=total > 0), weights=None)
 
     def clicks_used(self, scope: str | None = None) -> str:
-        """Return what an answer is made from, in words."""
+        """Describe the clicks that are used."""
         return "the last click" if self._is_last(scope) else "all clicks"
 
-    def likeness(self, positions: IntArray) -> FloatArray:
-        """Refuse: neighbours say what follows an item, not what is like it."""
+    def similarity(self, positions: IntArray) -> FloatArray:
+        """Refuse: an artifact of neighbours has no item vectors."""
         raise DataError("diversity needs a model of vectors; this artifact holds neighbours.")
 
     def interests(self, history: IntArray, n: int) -> IntArray:
         """Return the last `n` distinct clicks."""
-        return interests_of(_last_of_each(history), None, None, n)
+        return representative_clicks(_last_distinct_clicks(history), None, None, n)
 
     def _is_last(self, scope: str | None) -> bool:
         return (self._scope if scope is None else scope) == "last"
 
-    def _summed(self, clicks: IntArray) -> tuple[IntArray, FloatArray]:
+    def _sum_neighbours(self, clicks: IntArray) -> tuple[IntArray, FloatArray]:
         spans = [slice(self._indptr[click], self._indptr[click + 1]) for click in clicks]
         indices = np.concatenate([self._indices[span] for span in spans])
         scores = np.concatenate([self._scores[span] for span in spans])
         found, where = np.unique(indices, return_inverse=True)
-        # The neighbours of a mapped artifact were not looked at when it was opened.
+        # The neighbours of a memory-mapped artifact were not checked when it was opened.
         if len(found) and not 0 <= found[0] <= found[-1] < len(self._indptr) - 1:
             raise ModelFileError("the artifact names neighbours it has no item for.")
         sums = np.bincount(where, weights=scores, minlength=len(found)).astype(np.float64)
@@ -214,7 +218,7 @@ Ranker = VectorRanker | NeighbourRanker
 """Ranks items for non-empty histories of item positions; the scope is the model's own if None."""
 
 
-def _last_of_each(history: IntArray) -> IntArray:
+def _last_distinct_clicks(history: IntArray) -> IntArray:
     """Return the last `MAX_INTEREST_CLICKS` distinct clicks, each where it came last."""
     _, backwards = np.unique(history[::-1], return_index=True)
     return history[np.sort(len(history) - 1 - backwards)][-MAX_INTEREST_CLICKS:]
@@ -232,8 +236,7 @@ def neighbours_from_scores(
     """Return the best next items of every item as compressed rows (indptr, indices, scores).
 
     `scores_of`: maps item positions, shape (n,), to the score of every item after each, (n,
-    n_items). Scores of zero or less are neighbours in name only and are dropped, unless that leaves
-    an item without any.
+    n_items). Scores of zero or less are dropped, unless that leaves an item without neighbours.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a recall model answers: ranked items, the reasons for them, and files of answers."""
+"""Answers of a recall model: ranked items, explanations, and files of answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from groupnoise.io.files import atomic_path
 from groupnoise.recall.items import ItemId, ItemTable
 
 NOISE_BELOW = 0.5
-"""A click counts as noise where the others agree with it less than this part of the most agreed."""
+"""A click is noise if its agreement with the others is below this part of the largest."""
 ANSWER_FORMATS = (".parquet", ".csv", ".jsonl")
 CSV_HEADER = ("user", "rank", "item", "score", "source")
 
@@ -55,7 +55,7 @@ class Recalled:
         )
 
     def row(self, number: int) -> tuple[IntArray, Float32Array]:
-        """Return (positions, scores) of one history without the empty places."""
+        """Return (positions, scores) of one history without the padding."""
         is_item = self.positions[number] >= 0
         return self.positions[number][is_item], self.scores[number][is_item]
 
@@ -73,8 +73,8 @@ class OneRecalled(NamedTuple):
 class Click:
     """One click of an explained history.
 
-    `weight`: how much it counts, None where that is not known; see `Explanation`. `is_noise`: None
-    where clicks are not judged by each other.
+    `weight`: see `Explanation`; None where it is not known. `is_noise`: None where the model has no
+    group weights.
     """
 
     item: ItemId
@@ -84,17 +84,17 @@ class Click:
 
 @dataclass(frozen=True)
 class Reasons:
-    """Why a history got what it got.
+    """An explanation of the items recalled for a history.
 
     `clicks`: the known clicks, in order, with their weight in the group.
-    `shares` (n_clicks, n_items): how much of each recalled item's score each click brought.
+    `shares` (n_clicks, n_items): the part of each recalled item's score due to each click.
     """
 
     clicks: list[Click]
     shares: FloatArray
 
     def matched(self, column: int) -> tuple[Click, float] | None:
-        """Return the click that matched a recalled item best and its share, None where none."""
+        """Return the click with the largest share of a recalled item and this share, or None."""
         if not len(self.clicks) or not self.shares[:, column].any():
             return None
         row = int(self.shares[:, column].argmax())
@@ -121,7 +121,7 @@ def noise_flags(weights: FloatArray) -> BoolArray:
 
 
 def check_recall_format(path: Path) -> None:
-    """Refuse an output file whose ending says no format known here."""
+    """Refuse an output file of an unknown format."""
     if path.suffix not in ANSWER_FORMATS:
         raise DataError(f"{path} must end in one of {', '.join(ANSWER_FORMATS)}.")
     if path.suffix == ".parquet":

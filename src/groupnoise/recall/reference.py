@@ -1,4 +1,4 @@
-"""What was usual in training, in small histograms, and how far what a service sees is from it."""
+"""Drift detection: reference histograms of training, compared with requests and answers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from groupnoise.recall.recalled import OneRecalled, Recalled
 
 N_BINS = 10
 MAX_HISTORIES = 2000
-"""Histories that a reference of scores is made from."""
+"""Histories used for the reference of scores."""
 MIN_HISTORIES = 100
 KEY = "reference"
 MAX_PENDING = 2000
-"""Histories that wait to be counted; what comes beyond until then is passed over."""
+"""Histories that may wait to be counted; further ones are skipped."""
 WINDOW = 20_000.0
-"""Counts beyond this are halved, so that old ones fade."""
+"""Counts above this are halved, so that old ones decay."""
 MIN_COUNT = 200
-"""Counts below this say nothing."""
+"""Fewest counts for an index."""
 SCORE = "score"
 
 
@@ -43,9 +43,9 @@ class Bins(NamedTuple):
 
 
 def population_stability(shares: FloatArray, counts: FloatArray) -> float:
-    r"""Return how far counts are from the shares expected of them: 0 where they are equal.
+    r"""Return the population stability index of counts and expected shares, 0 if equal.
 
-    The population stability index :math:`\sum_b (a_b - e_b) \ln (a_b / e_b)` of the shares
+    It is :math:`\sum_b (a_b - e_b) \ln (a_b / e_b)` of the shares
     :math:`a` of the counts and the expected shares :math:`e`; half a count is added to each bin,
     so that an empty one is not infinitely far. Below .1 is usual, above .25 is a shift.
 
@@ -79,7 +79,7 @@ def item_bins(model: RecallModel) -> dict[str, Bins]:
 
 
 def _bins(codes: IntArray, popularity: FloatArray) -> Bins:
-    """Return the bins that hold a click of the training; items of the others go to the last."""
+    """Return the bins with training clicks; items of empty ones are put in the last."""
     weights = np.bincount(codes, weights=popularity)
     numbers = np.cumsum(weights > 0) - 1
     last = int(numbers[-1])
@@ -88,16 +88,16 @@ def _bins(codes: IntArray, popularity: FloatArray) -> Bins:
 
 
 def best_scores(recalled: Recalled) -> FloatArray:
-    """Return the score of the best item of each history that was answered by its clicks."""
+    """Return the best score of each history that was not answered by popularity."""
     scores = np.asarray(recalled.scores[:, 0], dtype=np.float64)
     return scores[np.isfinite(scores) & ~recalled.from_popularity]
 
 
 def add_reference(folder: Path | str, histories: Sequence[Sequence[Any]]) -> int:
-    """Write the usual scores of an artifact in its manifest; return from how many histories.
+    """Write the reference scores of an artifact in its manifest; return the number of histories.
 
-    `histories`: such as the service will be asked; of many, `MAX_HISTORIES` spread evenly are
-    taken. Raises DataError if fewer than `MIN_HISTORIES` hold an item of the model.
+    `histories`: such as the service will receive; of many, `MAX_HISTORIES` evenly spaced ones are
+    used. Raises DataError if fewer than `MIN_HISTORIES` hold an item of the model.
     """
     step = max(1, -(-len(histories) // MAX_HISTORIES))
     scores = best_scores(open_artifact(folder).recall(histories[::step]))
@@ -116,7 +116,7 @@ def add_reference(folder: Path | str, histories: Sequence[Sequence[Any]]) -> int
 
 
 def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray] | None:
-    """Return the edges and shares of the usual scores; None where a manifest has none it can use.
+    """Return the edges and shares of the reference scores; None without valid ones.
 
     `manifest`: of an artifact; it may come from anywhere.
     """
@@ -133,9 +133,9 @@ def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray
 
 
 class Drift:
-    """Counts what one version is asked and answers.
+    """Counts the clicks and scores of the requests to one version.
 
-    To watch costs a request next to nothing: it is put on a list, and counted when someone asks.
+    A request is only appended to a list, and counted when the counts are read.
 
     `model`: the version.
     """
@@ -157,14 +157,14 @@ class Drift:
     def observe(
         self, histories: Sequence[Sequence[Any]], options: RecallOptions, recalled: Recalled
     ) -> None:
-        """Remember a request and its answer; filters move scores, so only plain ones count."""
+        """Record a request and its answer; filters change scores, so only plain requests count."""
         if self._n_pending < MAX_PENDING and options == RecallOptions(top=options.top):
             self._n_pending += len(histories)
             self._clicks += [item for history in histories for item in history]
             self._scores += best_scores(recalled).tolist()
 
     def observe_one(self, history: Sequence[Any], recalled: OneRecalled) -> None:
-        """Remember a history that was asked without options, and its answer."""
+        """Record a request of one history without options, and its answer."""
         if self._n_pending < MAX_PENDING:
             self._n_pending += 1
             self._clicks += history
@@ -172,22 +172,22 @@ class Drift:
                 self._scores.append(recalled.scores[0])
 
     def counts(self) -> dict[str, list[float]]:
-        """Return what was counted up to now, by what it is counted of."""
+        """Return the counts up to now by histogram."""
         clicks, scores = self._clicks, self._scores
         self._clicks, self._scores, self._n_pending = [], [], 0
         positions = self._items.positions_of(clicks)
         known = positions[positions >= 0]
         for name, each in self._bins.items():
-            self._counts[name] = _added(self._counts[name], each.bin_of[known])
+            self._counts[name] = _decayed_sum(self._counts[name], each.bin_of[known])
         if self._reference is not None:
             numbers = np.searchsorted(self._reference[0], np.array(scores), side="right")
-            self._counts[SCORE] = _added(self._counts[SCORE], numbers)
+            self._counts[SCORE] = _decayed_sum(self._counts[SCORE], numbers)
         return {name: values.tolist() for name, values in self._counts.items()}
 
     def shifts(self, others: Sequence[Mapping[str, Sequence[float]]] = ()) -> dict[str, float]:
-        """Return the population stability index of clicks and of scores, where enough came.
+        """Return the population stability index of each histogram with enough counts.
 
-        `others`: what :meth:`counts` returned for the same version in other processes.
+        `others`: :meth:`counts` of the same version in other processes.
         """
         found = {}
         for name, own in self.counts().items():
@@ -197,6 +197,6 @@ class Drift:
         return found
 
 
-def _added(counts: FloatArray, numbers: Any) -> FloatArray:
+def _decayed_sum(counts: FloatArray, numbers: Any) -> FloatArray:
     total = counts + np.bincount(numbers, minlength=len(counts))
     return np.asarray(total / 2 if total.sum() > WINDOW else total)

@@ -33,7 +33,7 @@ FORMAT_VERSION = 1
 POINTER = "registry.json"
 """Names the promoted versions in order; the last one is served. Replaced atomically."""
 VERSION = re.compile(r"[0-9a-f]{12}")
-SHORTEST = 4
+MIN_PREFIX = 4
 """Letters that name a version: fewer fit one by chance, as where its place in a list is given."""
 UNFINISHED = ".unfinished-"
 """Folders being filled or removed; after a kill they are nobody's."""
@@ -283,10 +283,10 @@ class Registry:
             return versions[-1].name
         names = [name.name for name in self.path.iterdir() if VERSION.fullmatch(name.name)]
         fitting = [name for name in names if version and name.startswith(version)]
-        if fitting and len(version) < SHORTEST:
+        if fitting and len(version) < MIN_PREFIX:
             raise ParameterError(
-                f"{version!r} is too short to name a version; give at least {SHORTEST} letters of "
-                f"it, such as {fitting[0][:SHORTEST]!r}."
+                f"{version!r} is too short to name a version; give at least {MIN_PREFIX} letters "
+                f"of it, such as {fitting[0][:MIN_PREFIX]!r}."
             )
         if len(fitting) != 1:
             what = "several versions begin" if fitting else "no version begins"

@@ -23,7 +23,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.recall.vectors import MatchingVectors
 
 Ranking = tuple[IntArray, Float32Array]
-"""(positions, scores), each of shape (n_histories, n), best first; -1 and -inf where none is."""
+"""(positions, scores), each of shape (n_histories, n), best first; padded with -1 and -inf."""
 
 _BLOCK_ITEMS = 4096
 _MIN_WIDTH = 32
@@ -58,7 +58,7 @@ class Eligible:
         return np.union1d(own, self.denied)
 
     def pairs(self, rows: slice) -> tuple[IntArray, IntArray]:
-        """Return (history, column) of all that a slice of the histories leaves out.
+        """Return (history, column) of the items that a slice of the histories excludes.
 
         Columns count the candidates where there are any, else all items, and are ascending.
         """
@@ -107,11 +107,15 @@ class ExactSearch:
             and len(mixture.query_of) == n_histories
         )
         offsets = mixture.log_weight if normalize else self._vectors.term_offsets(mixture)
-        all_positions, all_scores = nothing_found(n_histories, n)
+        all_positions, all_scores = empty_ranking(n_histories, n)
         for histories, terms in mixture.by_size():
             is_one = terms.shape[1] == 1
-            asked = mixture.query_of[terms]
-            score = _one_query(rows, asked) if is_one else _several(rows, asked, offsets[terms])
+            term_queries = mixture.query_of[terms]
+            score = (
+                _one_query(rows, term_queries)
+                if is_one
+                else _several(rows, term_queries, offsets[terms])
+            )
             own = eligible.take(histories)
             positions, scores = self._search(score, terms.shape, n, own, normalize)
             if is_one:  # what is added to all items of a history changes no order
@@ -126,7 +130,7 @@ class ExactSearch:
         n_rows, size = shape
         items = self._vectors.targets if eligible.candidates is None else eligible.candidates
         if len(items) == 0:
-            return nothing_found(n_rows, n)
+            return empty_ranking(n_rows, n)
         fit = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
         step = max(1, fit)
         best = self._best_of_one_block if len(items) <= _BLOCK_ITEMS else self._best
@@ -217,9 +221,9 @@ def _several(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> S
     """Score histories of several queries each: the log of the summed probabilities."""
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
-        asked = query_of[chunk]
-        pairs = rows[asked.reshape(-1)] @ block
-        pairs = pairs.reshape(*asked.shape, block.shape[1])
+        chunk_queries = query_of[chunk]
+        pairs = rows[chunk_queries.reshape(-1)] @ block
+        pairs = pairs.reshape(*chunk_queries.shape, block.shape[1])
         pairs += offsets[chunk, :, None]
         out[...] = log_sum_exp(pairs, axis=1)
 
@@ -264,7 +268,7 @@ def _in_order(positions: IntArray, best: Float32Array, n: int) -> Ranking:
     positions[np.isneginf(best)] = -1
     if positions.shape[1] == n:
         return positions, best
-    padded_positions, padded_best = nothing_found(n_rows, n)
+    padded_positions, padded_best = empty_ranking(n_rows, n)
     padded_positions[:, : positions.shape[1]] = positions
     padded_best[:, : best.shape[1]] = best
     return padded_positions, padded_best
@@ -277,7 +281,7 @@ def _largest(values: Float32Array, n: int) -> IntArray:
     return np.argpartition(values, values.shape[1] - n, axis=1)[:, values.shape[1] - n :]
 
 
-def nothing_found(n_rows: int, n: int) -> Ranking:
+def empty_ranking(n_rows: int, n: int) -> Ranking:
     """Return a ranking of `n` empty positions per row, to be filled."""
     return (
         np.full((n_rows, n), -1, dtype=np.int64),

@@ -38,7 +38,7 @@ _MIN_BLOCKS_PER_THREAD = 8
 _CLUSTERS_PER_ROOT = 4
 _POINTS_PER_CLUSTER, _N_ROUNDS = 32, 4
 _NOTICEABLE = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 0.0)
-"""Parts of a sum times a variance from which on a cluster is summed item by item; at 0 each is."""
+"""Thresholds on a cluster's share of a sum times its variance, above which it is summed exactly."""
 _FAR, _FAR_PART = 4.0, 1e-2
 """Standard deviations above the mean of its cluster at which an item may stand, and the part of a
 sum that it would have there for its cluster to be summed item by item."""
@@ -112,10 +112,10 @@ class ItemClusters:
 
     def log_sums(self, queries: Float32Array, noticeable: float) -> Float32Array:
         """Return the log-sum-exp of each query, noticeable clusters item by item."""
-        found: list[_Noticed] = []
+        found: list[_ExactPairs] = []
         result = []
         for block in _blocks(len(queries), _BLOCK_QUERIES):
-            found.append(self._noticed(queries[block], noticeable))
+            found.append(self._split_clusters(queries[block], noticeable))
             # Where many clusters matter, a few thousand queries have millions of pairs.
             if sum(len(each.query) for each in found) > _PAIRS_TOGETHER:
                 result.append(self._summed(found))
@@ -124,8 +124,8 @@ class ItemClusters:
             result.append(self._summed(found))
         return np.concatenate(result)
 
-    def _noticed(self, rows: Float32Array, noticeable: float) -> _Noticed:
-        """Return which clusters are summed for which of some queries, and what the rest is."""
+    def _split_clusters(self, rows: Float32Array, noticeable: float) -> _ExactPairs:
+        """Return the pairs of query and cluster to sum exactly, and the approximate rest."""
         centre = rows @ self.means.T
         variance = (rows * rows) @ self.variances.T
         scores = centre + 0.5 * variance + np.log(np.diff(self.offsets)).astype(np.float32)
@@ -137,10 +137,10 @@ class ItemClusters:
         is_noticeable = (part * variance >= noticeable * total) | is_far
         query, cluster = (each.astype(np.int32) for each in np.nonzero(is_noticeable))
         part[is_noticeable] = 0.0
-        return _Noticed(rows, query, cluster, shift, part.sum(axis=1))
+        return _ExactPairs(rows, query, cluster, shift, part.sum(axis=1))
 
-    def _summed(self, found: list[_Noticed]) -> Float32Array:
-        """Return the log-sum-exp of queries, cluster by cluster for all that notice it."""
+    def _summed(self, found: list[_ExactPairs]) -> Float32Array:
+        """Return the log-sum-exp of queries, summing pairs cluster by cluster."""
         starts = np.cumsum([0] + [len(each.rows) for each in found[:-1]], dtype=np.int32)
         queries = np.concatenate([each.rows for each in found])
         query = np.concatenate([each.query + at for each, at in zip(found, starts, strict=True)])
@@ -163,8 +163,8 @@ class ItemClusters:
         return np.asarray(np.log(result) + highest, dtype=np.float32)
 
 
-class _Noticed(NamedTuple):
-    """Pairs of a query and a cluster that is summed item by item for it.
+class _ExactPairs(NamedTuple):
+    """Pairs of a query and a cluster to be summed item by item.
 
     `rows` (n_queries, dimension + 1): the queries. `query`, `cluster`: the pairs.
     `rest`: the sum over all other clusters, after `shift` was taken from its logarithms.
@@ -193,7 +193,7 @@ def _blocks(n_rows: int, size: int) -> Iterator[slice]:
 def _in_threads(
     log_sums: Callable[[Float32Array], Float32Array], queries: Float32Array, size: int
 ) -> Float32Array:
-    """Return what a function says of blocks of queries, several at a time if there are many."""
+    """Apply a function to blocks of queries, in threads if there are many."""
     blocks = [queries[block] for block in _blocks(len(queries), size)]
     if len(queries) < 2 * _MIN_BLOCKS_PER_THREAD * _BLOCK_QUERIES:
         return np.concatenate([log_sums(rows) for rows in blocks])
@@ -253,11 +253,11 @@ class MatchingVectors:
 
     @cached_property
     def _rules(self) -> dict[str | None, ScoringRule]:
-        """The rule under every scope: to make and check one anew would cost each request."""
+        """The rule under every scope, made once: each request needs one."""
         return {scope: self.rule.with_scope(scope) for scope in (None, *SCOPES)}
 
     def group_weights(self, history: IntArray) -> FloatArray:
-        """Return P(click | history) of the latest clicks, those that make a group."""
+        """Return P(click | history) of the clicks of the window."""
         group = history if self.rule.window_size is None else history[-self.rule.window_size :]
         negatives = np.array(self.rule.negatives, dtype=np.int64)
         log_weight = self.rule.log_group_weight(
@@ -272,7 +272,7 @@ class MatchingVectors:
         return rows
 
     def term_offsets(self, mixture: Mixture) -> Float32Array:
-        """Return what each term adds to the product of its query with a target, (n_terms,)."""
+        """Return the log weight of each term less its log-normalizer, (n_terms,)."""
         if mixture.items is not None:
             normalizer = self.log_normalizer[mixture.items]
         else:
@@ -280,14 +280,14 @@ class MatchingVectors:
         return np.asarray(mixture.log_weight - normalizer[mixture.query_of], dtype=np.float32)
 
     def contributions(self, mixture: Mixture, positions: IntArray) -> FloatArray:
-        """Return what each term says for each item, shape (n_terms, n_positions)."""
+        """Return the log score of each item by each term, shape (n_terms, n_positions)."""
         pairs = self.query_rows(mixture)[mixture.query_of] @ self.targets[positions].T
         return np.asarray(pairs + self.term_offsets(mixture)[:, None])
 
     def click_evidence(
         self, history: IntArray, positions: IntArray, scope: str | None = None
     ) -> FloatArray:
-        """Return what each click that counts adds to the score of each item.
+        """Return the contribution of each click of the window to the score of each item.
 
         Of rules that normalise histories; shape (n_clicks, n_positions).
         """

@@ -133,7 +133,7 @@ class ComparisonOfMethods:
 
     def verdict(self) -> str:
         """Return who is ahead beyond chance, or that nobody is, and who tells nothing."""
-        return self._who_is_ahead() + self.about_chance(self.leader.name)
+        return self._who_is_ahead() + self.chance_warning(self.leader.name)
 
     def _who_is_ahead(self) -> str:
         name = self.leader.name
@@ -153,7 +153,7 @@ class ComparisonOfMethods:
             f"{join_with_and(shown)}: none is ahead beyond chance."
         )
 
-    def about_chance(self, name: str) -> str:
+    def chance_warning(self, name: str) -> str:
         """Say that a method tells held-out groups no better than by chance; nothing where it does.
 
         One split tells nothing of that.

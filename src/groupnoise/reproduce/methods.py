@@ -208,7 +208,7 @@ def choose_method(
         setting, training, entries, n_splits=N_SPLITS, budget=budget, seed=seed, on_fit=on_fit
     )
     taken = method_taken(found)
-    sentence = _sentence(found, taken) + found.about_chance(taken)
+    sentence = _sentence(found, taken) + found.chance_warning(taken)
     return Choice(find_method(taken, setting.name), sentence, found)
 
 

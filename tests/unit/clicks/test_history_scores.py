@@ -6,7 +6,12 @@ import torch
 
 from builders import id_batch, table_model
 from groupnoise import Groups
-from groupnoise.clicks.history_scores import item_slices, queries_of, score_catalogue, score_items
+from groupnoise.clicks.history_scores import (
+    encode_histories,
+    item_slices,
+    score_catalogue,
+    score_items,
+)
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core import Max
 from groupnoise.core.objective import GroupObjective
@@ -39,7 +44,7 @@ def histories(sizes):
 
 def mixture(model, clicks, mask):
     rows = [row[real].tolist() for row, real in zip(clicks, mask, strict=True)]
-    return queries_of(model, RULE, Groups.from_lists(rows))
+    return encode_histories(model, RULE, Groups.from_lists(rows))
 
 
 # Vectors 1000 times as long: most probabilities are below the smallest number exp can give.

@@ -18,7 +18,7 @@ from groupnoise.clicks.items.columns import Column
 from groupnoise.clicks.items.features import (
     FeatureMap,
     _ridge_path,
-    borrowed,
+    blend_vectors,
     learn_feature_map,
 )
 from groupnoise.clicks.items.table import ItemRows
@@ -173,7 +173,7 @@ def test_rare_items_borrow_where_held_out_clicks_say_so() -> None:
 def test_few_clicks_borrow_and_many_do_not() -> None:
     own = ItemVectors(np.ones((3, 2), "f4"), np.ones((3, 2), "f4"), np.ones(3, "f4"))
     told = ItemVectors(np.zeros((3, 2), "f4"), np.zeros((3, 2), "f4"), np.zeros(3, "f4"))
-    mixed = borrowed(own, told, np.array([0.0, 1.0, 99.0]), strength=1.0)
+    mixed = blend_vectors(own, told, np.array([0.0, 1.0, 99.0]), strength=1.0)
     np.testing.assert_allclose(mixed.bias, [0.0, 0.5, 0.99])
     np.testing.assert_allclose(mixed.target[:, 0], mixed.bias)
 

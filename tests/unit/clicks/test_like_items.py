@@ -12,8 +12,8 @@ from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks.items import columns as item_columns
-from groupnoise.clicks.items.columns import N_LIKE, PREFIX, LikeItems, Standing
-from groupnoise.clicks.items.features import STANDING, FeatureMap, _chosen_share
+from groupnoise.clicks.items.columns import N_NEAREST, PREFIX, NewItemBias, SimilarItems
+from groupnoise.clicks.items.features import NEW_ITEM_BIAS, FeatureMap, _chosen_share
 from groupnoise.exceptions import ModelFileError
 from groupnoise.recall import open_artifact
 from groupnoise.recall.item_changes import add_items, remove_items
@@ -34,9 +34,9 @@ def test_a_new_item_is_moved_as_a_plain_loop_moves_it(monkeypatch, share):
     new, said = some_items(8, seed=1)
     new = sparse.csr_array(new.toarray() * (np.arange(8) != 2)[:, None])  # one is like nothing
     positions = np.random.default_rng(2).permutation(40)
-    found = LikeItems.of(features, positions, share).moved(said, new, trained)
+    found = SimilarItems.of(features, positions, share).moved(said, new, trained)
     known = [(features.toarray()[row], trained[positions[row]]) for row in range(40)]
-    expected = moved_towards_like_items(said, new.toarray(), known, share, N_LIKE)
+    expected = moved_towards_like_items(said, new.toarray(), known, share, N_NEAREST)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found[2], said[2])
 
@@ -44,24 +44,24 @@ def test_a_new_item_is_moved_as_a_plain_loop_moves_it(monkeypatch, share):
 def test_like_items_survive_files_and_leave_with_the_catalogue():
     features, trained = some_items()
     new, said = some_items(5, seed=1)
-    like = LikeItems.of(features, np.arange(40)[::-1], 0.5)
+    like = SimilarItems.of(features, np.arange(40)[::-1], 0.5)
     arrays = {**like.to_arrays(), "popularity": np.ones(40)}
-    again = LikeItems.from_arrays(arrays, 6)
+    again = SimilarItems.from_arrays(arrays, 6)
     assert again is not None
     np.testing.assert_array_equal(again.moved(said, new, trained), like.moved(said, new, trained))
     kept = np.arange(0, 40, 2)
     fewer = again.among(kept)
     assert fewer is not None
-    alone = LikeItems.of(sparse.csr_array(features[39 - kept]), np.arange(20), 0.5)
+    alone = SimilarItems.of(sparse.csr_array(features[39 - kept]), np.arange(20), 0.5)
     np.testing.assert_allclose(
         fewer.moved(said, new, trained[kept]), alone.moved(said, new, trained[kept]), rtol=1e-6
     )
-    assert LikeItems.of(features[:1], np.array([3]), 0.5).among(np.array([0, 1])) is None
+    assert SimilarItems.of(features[:1], np.array([3]), 0.5).among(np.array([0, 1])) is None
     for name, damage in (("positions", 40), ("columns", 6), ("offsets", -1)):
         broken = {key: value.copy() for key, value in arrays.items()}
         broken[f"{PREFIX}{name}"][-1] = damage
         with pytest.raises(ModelFileError, match="not sound"):
-            LikeItems.from_arrays(broken, 6)
+            SimilarItems.from_arrays(broken, 6)
 
 
 def test_items_are_moved_only_where_that_ranks_held_out_ones_better():
@@ -79,30 +79,32 @@ def test_the_fewer_new_items_the_less_they_stand_back():
     generator = np.random.default_rng(0)
     scores, is_new = generator.standard_normal((400, 120)), np.arange(120) >= 100
     scores[:, is_new] += 1.0
-    standing = Standing.of(scores, is_new)
-    assert standing is not None
-    offsets = [standing.offset_for(n_new) for n_new in (1, 5, 20, 80)]
+    new_item_bias = NewItemBias.of(scores, is_new)
+    assert new_item_bias is not None
+    offsets = [new_item_bias.offset_for(n_new) for n_new in (1, 5, 20, 80)]
     assert offsets == sorted(offsets, reverse=True)
     assert offsets[-1] < offsets[0]
-    assert standing.offset_for(20) > -3.0
-    moved = scores + np.where(is_new, standing.offset_for(20), 0.0)
+    assert new_item_bias.offset_for(20) > -3.0
+    moved = scores + np.where(is_new, new_item_bias.offset_for(20), 0.0)
     best = np.argsort(-moved, axis=1)[:, :10]
     assert 0.002 < is_new[best].mean() <= 0.0105  # together a hundredth of the places
-    assert Standing.of(scores[:, 95:], is_new[95:]) is None  # five known items, no best ten
+    assert NewItemBias.of(scores[:, 95:], is_new[95:]) is None  # five known items, no best ten
 
 
 def test_the_standing_of_new_items_survives_files():
     generator = np.random.default_rng(0)
-    standing = Standing.of(generator.standard_normal((50, 60)), np.arange(60) > 40)
+    new_item_bias = NewItemBias.of(generator.standard_normal((50, 60)), np.arange(60) > 40)
     weights = np.zeros((1, 5), dtype=np.float32)
-    arrays = FeatureMap((), weights, None, standing).to_arrays()
+    arrays = FeatureMap((), weights, None, new_item_bias).to_arrays()
     again = FeatureMap.from_arrays(arrays, 2)
     assert again is not None
-    assert again.standing is not None
-    np.testing.assert_allclose(again.standing.offset_for(5), standing.offset_for(5), rtol=1e-6)
+    assert again.new_item_bias is not None
+    np.testing.assert_allclose(
+        again.new_item_bias.offset_for(5), new_item_bias.offset_for(5), rtol=1e-6
+    )
     for damaged in (np.zeros((2, 0), np.float32), np.zeros((2, 3), np.float32)):
-        with pytest.raises(ModelFileError, match="standing of new items is not sound"):
-            FeatureMap.from_arrays({**arrays, STANDING: damaged}, 2)
+        with pytest.raises(ModelFileError, match="bias of new items is not sound"):
+            FeatureMap.from_arrays({**arrays, NEW_ITEM_BIAS: damaged}, 2)
 
 
 def test_an_artifact_places_new_items_as_fit_does_and_goes_on_after_a_removal(tmp_path: Path):
@@ -116,8 +118,8 @@ def test_an_artifact_places_new_items_as_fit_does_and_goes_on_after_a_removal(tm
     model = MaxMatchingRecommender(normalization="click", dim=8, max_epochs=2, random_state=0).fit(
         histories, item_features=table[:120]
     )
-    like = LikeItems.of(sparse.csr_array(np.eye(4)[shelf]), np.arange(120), 0.5)
-    model.feature_map_ = replace(model.feature_map_, like=like)
+    like = SimilarItems.of(sparse.csr_array(np.eye(4)[shelf]), np.arange(120), 0.5)
+    model.feature_map_ = replace(model.feature_map_, similar=like)
     expected = model.feature_map_.vectors(table[120:], model.item_vectors())
     model.save(tmp_path / "model")
     again = MaxMatchingRecommender.load(tmp_path / "model")

@@ -6,7 +6,7 @@ import pytest
 
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.baselines import ItemCFRecommender
-from groupnoise.clicks.reading.oddities import about_padding
+from groupnoise.clicks.reading.oddities import padding_message
 from groupnoise.io.description import describe
 
 
@@ -126,11 +126,11 @@ def test_what_fills_up_rows_is_told_of():
     generator = np.random.default_rng(0)
     items = generator.integers(1, 9, size=(40, 5))
     sizes = generator.integers(2, 6, size=(40, 1))
-    assert about_padding(items) is None
+    assert padding_message(items) is None
     for value in (0, -1):
         padded = np.where(np.arange(5) < sizes, items, value)
-        assert f"item {value} stands at the end of" in about_padding(padded)
-        assert "at the beginning of" in about_padding(padded[:, ::-1])
-    assert about_padding(items - 1) is None  # item 0 anywhere
+        assert f"item {value} stands at the end of" in padding_message(padded)
+        assert "at the beginning of" in padding_message(padded[:, ::-1])
+    assert padding_message(items - 1) is None  # item 0 anywhere
     with pytest.warns(UserWarning, match="as what fills up rows does"):
         ItemCFRecommender().fit(np.where(np.arange(5) < sizes, items, 0))

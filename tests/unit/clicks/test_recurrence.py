@@ -132,7 +132,7 @@ def test_values_and_gradients_of_the_loss_are_those_of_a_loop(n_layers, compiled
         torch.testing.assert_close(fast.grad.double(), slow.grad, rtol=5e-4, atol=2e-5, msg=name)
 
 
-def queries_of(evidence, histories):
+def encode_histories(evidence, histories):
     groups = Groups.from_lists(histories)
     rule = evidence.rule()
     return rule.mixture(lambda items: evidence.objects[items], groups.objects, groups.offsets)
@@ -140,7 +140,7 @@ def queries_of(evidence, histories):
 
 def test_the_rule_answers_what_the_model_was_trained_to():
     model = small_model().eval()
-    found = queries_of(model.evidence(), HISTORIES).queries
+    found = encode_histories(model.evidence(), HISTORIES).queries
     for row, history in enumerate(HISTORIES):
         clicks = torch.tensor([history])
         with torch.no_grad():
@@ -153,7 +153,7 @@ def test_evidence_with_an_encoder_is_scaled_and_joined_as_scores_are():
     first, second = small_model(1).evidence(), small_model(2).evidence()
 
     def scores(evidence):
-        return queries_of(evidence, HISTORIES).queries @ evidence.targets.T + evidence.bias
+        return encode_histories(evidence, HISTORIES).queries @ evidence.targets.T + evidence.bias
 
     both = joined([first.scaled(0.5), second.scaled(3.0)])
     np.testing.assert_allclose(

@@ -11,10 +11,10 @@ from groupnoise.clicks import make_shop
 from groupnoise.clicks.baselines import ItemCFRecommender, PopularityRecommender
 from groupnoise.clicks.evaluation.replay import (
     Impressions,
-    about_replay,
     chances_of_model,
     read_impressions,
     replay_policy,
+    replay_warnings,
 )
 from groupnoise.exceptions import DataError
 from impressions import make_impressions
@@ -116,7 +116,9 @@ def test_a_log_that_never_shows_what_is_asked_for_is_refused_and_a_thin_one_told
     log = Impressions(np.arange(5), np.arange(5), np.full(5, 0.5), np.ones(5, dtype=bool))
     with pytest.raises(DataError, match="shows nothing that mine would show"):
         replay_policy(log, np.zeros(5), name="mine")
-    assert any("rests on 5 rows" in each for each in about_replay(replay_policy(log, np.ones(5))))
+    assert any(
+        "rests on 5 rows" in each for each in replay_warnings(replay_policy(log, np.ones(5)))
+    )
 
 
 def test_weights_that_do_not_average_one_are_told_of_with_what_to_check(shop):
@@ -124,17 +126,17 @@ def test_weights_that_do_not_average_one_are_told_of_with_what_to_check(shop):
     policy = even_over_top(found.chances, 5)[found.log.users, found.log.items]
     right = replay_policy(found.log, policy, name="mine")
     assert right.mean_weight.low <= 1 <= right.mean_weight.high
-    assert about_replay(right) == ()
+    assert replay_warnings(right) == ()
     # Propensities of a list of ten where that of one place was meant: ten times too large.
     of_list = replace(found.log, propensity=np.minimum(1, 10 * found.log.propensity))
-    (low,) = about_replay(replay_policy(of_list, policy, name="mine"))
+    (low,) = replay_warnings(replay_policy(of_list, policy, name="mine"))
     assert low.startswith("mine: weights average 0.1")
     assert "propensities are too large" in low
     small = replace(found.log, propensity=found.log.propensity / 3)
-    (high,) = about_replay(replay_policy(small, policy, name="mine"))
+    (high,) = replay_warnings(replay_policy(small, policy, name="mine"))
     assert "propensities are too small" in high
     # Clipping makes weights smaller on purpose, which is no reason to doubt the log.
-    assert about_replay(replay_policy(found.log, policy, clip=2.0)) == ()
+    assert replay_warnings(replay_policy(found.log, policy, clip=2.0)) == ()
 
 
 @pytest.mark.parametrize(

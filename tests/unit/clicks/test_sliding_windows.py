@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupnoise import Groups
-from groupnoise.clicks.windows.cutting import cut_windows, large_enough
+from groupnoise.clicks.windows.cutting import cut_windows, drop_small_groups
 from groupnoise.core import arrays as _blocks
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -52,8 +52,8 @@ def test_a_least_size_above_the_window_is_refused():
 def test_small_windows_are_left_out_and_large_ones_not_copied(monkeypatch, block_bytes):
     monkeypatch.setattr(_blocks, "BLOCK_BYTES", block_bytes)
     groups = Groups.from_lists([[1, 2], [3, 4, 5], [6], [7, 8]], targets=[0, 1, 2, 3])
-    assert large_enough(groups, 2).targets.tolist() == [0, 1, 3]
-    kept = large_enough(groups, 2)
-    assert large_enough(kept, 2) is kept
+    assert drop_small_groups(groups, 2).targets.tolist() == [0, 1, 3]
+    kept = drop_small_groups(groups, 2)
+    assert drop_small_groups(kept, 2) is kept
     with pytest.raises(DataError, match="no window has 4 clicks, the largest has 3"):
-        large_enough(groups, 4)
+        drop_small_groups(groups, 4)

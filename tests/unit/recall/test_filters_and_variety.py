@@ -9,7 +9,7 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.files import read_ids
 from groupnoise.recall import RecallOptions, open_artifact, recall_file
 from groupnoise.recall.lists import MAX_LIST_BYTES, NamedLists, item_list, read_item_list
-from groupnoise.recall.options import varied
+from groupnoise.recall.options import rerank
 from serving_support import VECTORS, write_neighbour_shop, write_shop
 
 LABELS = [
@@ -120,7 +120,7 @@ def test_bad_lists_are_refused(tmp_path):
         NamedLists(tmp_path / "nowhere")
 
 
-def slow_mmr(scores, likeness, diversity, n):
+def slow_mmr(scores, similarity, diversity, n):
     """Maximal marginal relevance as a plain loop."""
     low, high = min(scores), max(scores)
     taken = []
@@ -130,7 +130,7 @@ def slow_mmr(scores, likeness, diversity, n):
             if item in taken:
                 continue
             relevance = (scores[item] - low) / (high - low)
-            nearest = max([0.0, *(likeness[item][other] for other in taken)])
+            nearest = max([0.0, *(similarity[item][other] for other in taken)])
             worth = (1 - diversity) * relevance - diversity * nearest
             if best is None or worth > best_worth:
                 best, best_worth = item, worth
@@ -144,9 +144,9 @@ def test_variety_is_maximal_marginal_relevance(diversity):
     scores = np.sort(generator.standard_normal(30))[::-1]
     vectors = generator.standard_normal((30, 4))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    likeness = vectors @ vectors.T
-    assert varied(scores, likeness, [], diversity=diversity, n=12) == slow_mmr(
-        scores.tolist(), likeness.tolist(), diversity, 12
+    similarity = vectors @ vectors.T
+    assert rerank(scores, similarity, [], diversity=diversity, n=12) == slow_mmr(
+        scores.tolist(), similarity.tolist(), diversity, 12
     )
 
 

@@ -53,9 +53,9 @@ def test_who_tells_no_more_than_chance_is_told_so():
     noise = comparison(milr=[0.50, 0.66, 0.42], **{"max-matching": [0.58, 0.17, 0.42]})
     said = "may tell no more than chance, whose AUROC is 0.5"
     assert f" milr {said}" in noise.verdict()
-    assert noise.about_chance(method_taken(noise)).startswith(f" max-matching {said}")
+    assert noise.chance_warning(method_taken(noise)).startswith(f" max-matching {said}")
     known = comparison(milr=[0.70, 0.81, 0.62], **{"max-matching": [0.88, 0.77, 0.92]})
-    assert not known.about_chance("milr")
+    assert not known.chance_warning("milr")
     assert "chance" not in known.verdict().replace("beyond chance", "")
 
 

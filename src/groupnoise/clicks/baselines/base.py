@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class BaselineRecommender(Recommender):
-    """A recommender that keeps all it learned in arrays.
+    """A recommender whose learned parameters are arrays.
 
-    A subclass says how to learn (`_learn`), how to score (`_score_all`, and `_score_some` where
-    that is cheaper), and which arrays hold what it learned (`_arrays`, `_restore`).
+    A subclass implements training (`_learn`), scoring (`_score_all`, and `_score_some` where that
+    is cheaper), and the conversion to and from arrays (`_arrays`, `_restore`).
 
     Attributes
     ----------
@@ -121,15 +121,15 @@ class BaselineRecommender(Recommender):
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned beyond popularity."""
+        """Return learned parameters other than popularity."""
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_arrays` returned."""
+        """Restore the parameters that `_arrays` returned."""
 
 
 class ItemToItemBaseline(ItemToItemRecommender, BaselineRecommender):
-    """A baseline that can also say which items go with an item."""
+    """A baseline that also finds similar items."""
 
 
 @inherit_docstring
@@ -158,4 +158,4 @@ class PopularityRecommender(BaselineRecommender):
         return {}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back nothing: popularity itself is restored for every recommender."""
+        """Restore nothing: popularity itself is restored for every recommender."""

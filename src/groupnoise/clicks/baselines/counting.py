@@ -1,4 +1,4 @@
-"""Counting recommenders: item-item tables of co-occurrence or cosines, and their reading."""
+"""Counting recommenders: item-item tables of co-occurrence counts or cosine similarities."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class CountingRecommender(ItemToItemBaseline):
         if self.scope == "last":
             similarity = self.similarity_[last_items(histories)]
         else:
-            trusted = self._trusted(histories)
-            similarity = trusted @ self._table_for(trusted.nnz)
+            clicks = self._click_weights(histories)
+            similarity = clicks @ self._table_for(clicks.nnz)
         scores: FloatArray = (
             similarity if isinstance(similarity, np.ndarray) else (similarity.toarray())
         )
@@ -78,18 +78,18 @@ class CountingRecommender(ItemToItemBaseline):
         return scores
 
     def _table_for(self, n_clicks: int) -> Any:
-        """Return the similarities laid out as is best for a product with that many clicks.
+        """Return the similarities, dense where that makes a product with so many clicks faster.
 
         Sums are made in the same order either way. Where most pairs of items are similar and
-        clicks are many, rows of a full table are added several times faster.
+        clicks are many, rows of a dense table are added several times faster.
         """
         table = self.similarity_
         n_entries = self.n_items_**2
         is_full = table.nnz > FULL_SHARE * n_entries and n_entries <= MAX_FULL_ENTRIES
         return table.toarray() if is_full and n_clicks > self.n_items_ else table
 
-    def _trusted(self, histories: Groups) -> sparse.csr_array:
-        """Return how much each item of each history counts, shape (n_groups, n_items)."""
+    def _click_weights(self, histories: Groups) -> sparse.csr_array:
+        """Return the weight of each item of each history, shape (n_groups, n_items)."""
         return item_counts(histories, self.n_items_)
 
     def _scores_after(self, items: IntArray) -> FloatArray:
@@ -112,7 +112,7 @@ def stored_table(arrays: Mapping[str, NDArray[Any]], n_items: int) -> sparse.csr
     values = stored_array(arrays, "values", types=FLOATS, shape=(None,))
     columns = stored_array(arrays, "columns", types=INTEGERS, shape=values.shape)
     offsets = stored_array(arrays, "offsets", types=INTEGERS, shape=(n_items + 1,))
-    # scipy looks nothing of this up, and would follow it out of its own memory.
+    # scipy checks none of this, and would read beyond its memory.
     check_positions("columns", columns, n_items)
     check_offsets("offsets", offsets, len(columns))
     check_numbers("values", values)
@@ -132,7 +132,7 @@ def item_counts(groups: Groups, n_items: int) -> sparse.csr_array:
 
 
 def baskets(training: Groups, n_items: int) -> sparse.csr_array:
-    """Return a 0/1 table of who clicked what: one row per history, or per window and target."""
+    """Return the binary user-item matrix: one row per history, or per window and target."""
     table = item_counts(training, n_items)
     if training.targets is not None:
         rows = np.arange(len(training) + 1)
@@ -144,10 +144,10 @@ def baskets(training: Groups, n_items: int) -> sparse.csr_array:
 def column_products(
     columns: sparse.csr_array, table: sparse.csr_array, first: int = 0
 ) -> sparse.csr_array:
-    """Return the inner products of some columns of a table with all; no item goes with itself.
+    """Return the inner products of some columns of a matrix with all, zero on the diagonal.
 
-    `columns` (n_columns, n_rows): consecutive columns of the table, laid out as rows. `table`: of
-    shape (n_rows, n_items). `first`: which column of the table the first of `columns` is.
+    `columns` (n_columns, n_rows): consecutive columns of `table`, transposed. `table` (n_rows,
+    n_items). `first`: the index of the first of `columns` in `table`.
     """
     products = columns @ table
     items = np.arange(first, first + products.shape[0], dtype=products.indices.dtype)
@@ -254,16 +254,16 @@ class ItemCFRecommender(CountingRecommender):
         else:
             check_positive("decay", self.decay, allow_zero=True)
 
-    def _trusted(self, histories: Groups) -> sparse.csr_array:
+    def _click_weights(self, histories: Groups) -> sparse.csr_array:
         if self.n_recent is None and not self.decay_:
-            return super()._trusted(histories)
+            return super()._click_weights(histories)
         n_later = np.repeat(histories.offsets[1:], histories.sizes) - 1
         n_later = n_later - np.arange(histories.n_objects)
-        trust = np.exp(-self.decay_ * n_later)
+        weights = np.exp(-self.decay_ * n_later)
         if self.n_recent is not None:
-            trust[n_later >= self.n_recent] = 0.0
+            weights[n_later >= self.n_recent] = 0.0
         return sparse.csr_array(
-            (trust, np.asarray(histories.objects), histories.offsets),
+            (weights, np.asarray(histories.objects), histories.offsets),
             shape=(len(histories), self.n_items_),
         )
 
@@ -289,18 +289,18 @@ class ItemCFRecommender(CountingRecommender):
         self.similarity_ = sparse.vstack(nearest, format="csr")
 
     def _best_decay(self, training: Groups) -> float:
-        """Return the decay under which last clicks that were held out are ranked best."""
-        held = None
+        """Return the decay that ranks held-out last clicks best."""
+        held_out = None
         if training.targets is None and self.scope == "group":
-            held = hold_out_last(training, np.random.default_rng(0))
-        if held is None:
+            held_out = hold_out_last(training, np.random.default_rng(0))
+        if held_out is None:
             return 0.0
         trial = clone(self).set_params(decay=0.0)
-        trial.fit(held.training, item_ids=np.arange(self.n_items_))
+        trial.fit(held_out.training, item_ids=np.arange(self.n_items_))
         means = []
         for decay in DECAYS:
             trial.decay_ = decay
-            means.append(gains_by_block(trial._score_all, held.asked, self.n_items_).mean())
+            means.append(gains_by_block(trial._score_all, held_out.asked, self.n_items_).mean())
         return DECAYS[int(np.argmax(means))]
 
     def _write_artifact(
@@ -324,7 +324,7 @@ class ItemCFRecommender(CountingRecommender):
 
 
 def _weighted(users: sparse.csr_array, weighting: str) -> sparse.csr_array:
-    """Return the 0/1 table of users and items with each click given its weight."""
+    """Return the binary user-item matrix with TF-IDF or BM25 weights."""
     if weighting == "none":
         return users
     n_items = users.shape[1]
@@ -349,12 +349,12 @@ def _nearest(
     least = np.repeat(_least_kept(similarity, n_neighbors), np.diff(similarity.indptr))
     above = np.flatnonzero(values > least)
     n_free = n_neighbors - np.diff(np.searchsorted(above, similarity.indptr))
-    # Sorting the few entries level with the last neighbour costs far less than sorting all.
-    level = np.flatnonzero(values == least)
-    rows = np.searchsorted(similarity.indptr, level, side="right") - 1
-    level = level[np.lexsort((columns[level], -popularity[columns[level]], rows))]
-    position = np.arange(len(level)) - np.searchsorted(rows, rows)
-    kept = np.sort(np.concatenate([above, level[position < n_free[rows]]]))
+    # Sorting the few entries tied with the last neighbour costs far less than sorting all.
+    tied = np.flatnonzero(values == least)
+    rows = np.searchsorted(similarity.indptr, tied, side="right") - 1
+    tied = tied[np.lexsort((columns[tied], -popularity[columns[tied]], rows))]
+    position = np.arange(len(tied)) - np.searchsorted(rows, rows)
+    kept = np.sort(np.concatenate([above, tied[position < n_free[rows]]]))
     offsets = np.searchsorted(kept, similarity.indptr)
     return sparse.csr_array((values[kept], columns[kept], offsets), shape=similarity.shape)
 

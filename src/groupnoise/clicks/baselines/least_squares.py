@@ -1,4 +1,4 @@
-"""Baselines by least squares over who clicked what: EASE, whole and in blocks, and ALS."""
+"""Least-squares baselines on the user-item matrix: EASE, exact and in blocks, and ALS."""
 
 from __future__ import annotations
 
@@ -180,27 +180,29 @@ class ALSRecommender(ItemToItemBaseline):
         generator = generator_from(self.random_state)
         vectors = generator.normal(scale=0.1, size=(self.n_items_, self.dim)).astype(np.float32)
         for _ in range(self.max_epochs):
-            people = self._solved(users.indptr, users.indices, vectors)
-            vectors = self._solved(items.indptr, items.indices, people)
+            user_vectors = self._solved(users.indptr, users.indices, vectors)
+            vectors = self._solved(items.indptr, items.indices, user_vectors)
         self.vectors_ = vectors
 
     def _solved(
         self, offsets: IntArray, columns: IntArray, vectors: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return the best vector of each row given those of what it is tied to."""
+        """Return the least-squares vector of each row given the vectors of its columns."""
         solved = np.zeros((len(offsets) - 1, self.dim), dtype=np.float32)
         common = vectors.T @ vectors + np.float32(self.ridge) * np.eye(self.dim, dtype=np.float32)
-        for rows, places in _by_size(np.asarray(offsets, dtype=np.int64), self.dim):
-            own = vectors[columns[places]]  # (rows, size, dim)
-            left = common + np.float32(self.alpha) * np.matmul(own.transpose(0, 2, 1), own)
-            right = np.float32(1 + self.alpha) * own.sum(axis=1)
-            solved[rows] = np.linalg.solve(left, right[..., None])[..., 0]
+        for rows, entries in _by_size(np.asarray(offsets, dtype=np.int64), self.dim):
+            neighbours = vectors[columns[entries]]  # (rows, size, dim)
+            gram = common + np.float32(self.alpha) * np.matmul(
+                neighbours.transpose(0, 2, 1), neighbours
+            )
+            target = np.float32(1 + self.alpha) * neighbours.sum(axis=1)
+            solved[rows] = np.linalg.solve(gram, target[..., None])[..., 0]
         return solved
 
     def _score_all(self, histories: Groups) -> FloatArray:
         clicked = item_counts(histories, self.n_items_)
-        people = self._solved(clicked.indptr, clicked.indices, self.vectors_)
-        return np.asarray(people @ self.vectors_.T)
+        user_vectors = self._solved(clicked.indptr, clicked.indices, self.vectors_)
+        return np.asarray(user_vectors @ self.vectors_.T)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"vectors": self.vectors_}
@@ -213,7 +215,7 @@ class ALSRecommender(ItemToItemBaseline):
 
 
 def _by_size(offsets: IntArray, dim: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield rows of one size and where their entries stand, a block at a time; empty rows not."""
+    """Yield non-empty rows of equal size and the indices of their entries, block by block."""
     sizes = np.diff(offsets)
     for size in np.unique(sizes[sizes > 0]).tolist():
         rows = np.flatnonzero(sizes == size)
@@ -290,15 +292,17 @@ class BlockEASERecommender(ItemToItemBaseline):
             columns.append(np.repeat(block, kept.shape[1]))
             values.append(weights.ravel())
         row, column, value = (np.concatenate(part) for part in (rows, columns, values))
-        told = value != 0.0
+        is_nonzero = value != 0.0
         self.weights_ = sparse.csr_array(
-            (value[told], (row[told], column[told])), shape=gram.shape, dtype=np.float32
+            (value[is_nonzero], (row[is_nonzero], column[is_nonzero])),
+            shape=gram.shape,
+            dtype=np.float32,
         )
 
     def _solved(
         self, gram: sparse.csr_array, block: IntArray, inputs: IntArray
     ) -> tuple[IntArray, NDArray[np.float32]]:
-        """Return which inputs weigh most for each item of a block, and their weights."""
+        """Return the inputs with the largest weights for each item of a block, and the weights."""
         dense = gram[inputs][:, inputs].toarray()
         dense[np.diag_indices_from(dense)] += np.float32(self.ridge)
         at = np.searchsorted(inputs, block)
@@ -326,7 +330,7 @@ class BlockEASERecommender(ItemToItemBaseline):
 
 
 def item_blocks(gram: sparse.csr_array, size: int) -> list[IntArray]:
-    """Put items in blocks with those clicked together with them.
+    """Group items into blocks with those they are clicked together with.
 
     Result: ascending indices; every item stands in one block. `gram` (n_items, n_items): users who
     clicked both of two items. `size`: items of a block; the last may have fewer.

@@ -16,7 +16,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 
 RADII = (0.8, 0.99)
-"""Between which the decays of untrained recurrences lie."""
+"""Range of the absolute decays of untrained recurrences."""
 STATES_PER_DIMENSION = 2
 EXPANSION = 4
 
@@ -150,7 +150,7 @@ class _ComplexRecurrence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, real: Tensor, imaginary: Tensor, added: Tensor) -> Tensor:
         states = added.clone(memory_format=torch.contiguous_format)
-        turn = torch.stack([-imaginary, imaginary])  # what each part takes from the other
+        turn = torch.stack([-imaginary, imaginary])  # factors of the imaginary and the real part
         for step in range(1, len(states)):
             before = states[step - 1]
             states[step].addcmul_(real, before).addcmul_(turn, before.flip(1))

@@ -1,4 +1,4 @@
-"""What the neural recommenders share: losses, training, scoring in blocks, and files."""
+"""Base classes of the neural recommenders: losses, training, scoring in blocks, and files."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class NeuralRecommender(ItemToItemBaseline):
         )
 
     def _validator(self, validation: Groups, generator: np.random.Generator) -> Callable[[], float]:
-        """Return a function that measures how high the network ranks held-out targets."""
+        """Return a function that computes NDCG of held-out targets among sampled negatives."""
         if validation.targets is None:
             raise DataError("validation windows need targets.")
         negatives = generator.integers(self.n_items_, size=(len(validation), _VALIDATION_NEGATIVES))
@@ -231,15 +231,15 @@ class WindowRecommender(NeuralRecommender):
     def _with_negatives(
         self, targets: Tensor, noise: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw items against each target.
+        """Draw negatives for each target.
 
-        Returns `candidates` (n, n_targets, 1 + n_negatives): each target, then what was drawn
-        against it; `is_negative` (n, n_targets, n_negatives): False where the draw hit the target;
+        Returns `candidates` (n, n_targets, 1 + n_negatives): each target, then its negatives;
+        `is_negative` (n, n_targets, n_negatives): False where a draw equals the target;
         `is_real` (n, n_targets): False where the target is padding, for which item 0 stands in.
         """
         is_real = targets != self.n_items_
         targets = targets.masked_fill(~is_real, 0)
-        drawn, is_negative = draw_against(targets, self.n_items_, self.n_negatives, noise)
+        drawn, is_negative = draw_negatives_for(targets, self.n_items_, self.n_negatives, noise)
         return torch.cat([targets.unsqueeze(-1), drawn], dim=-1), is_negative, is_real
 
 
@@ -273,12 +273,11 @@ class VectorScoring(NeuralRecommender):
 def binary_loss(positive: Tensor, negatives: Tensor, is_negative: Tensor) -> Tensor:
     r"""Return :math:`-\log\sigma(s_y) - \sum_j \log\sigma(-s_j)`, shape (...).
 
-    `positive`: logit of each target. `negatives` (..., n_negatives): logits of the items drawn
-    against it. `is_negative` (..., n_negatives): False where the draw hit the target itself, which
-    then does not count.
+    `positive`: logit of each target. `negatives` (..., n_negatives): logits of its negatives.
+    `is_negative` (..., n_negatives): False where a draw equals the target, which is then ignored.
     """
-    against = F.softplus(negatives).masked_fill(~is_negative, 0.0)
-    return F.softplus(-positive) + against.sum(-1)
+    penalties = F.softplus(negatives).masked_fill(~is_negative, 0.0)
+    return F.softplus(-positive) + penalties.sum(-1)
 
 
 def hinge_loss(
@@ -307,7 +306,7 @@ def sampled_softmax_loss(
     return torch.logsumexp(torch.cat([positive, drawn], dim=-1), dim=-1) - positive.squeeze(-1)
 
 
-def draw_against(
+def draw_negatives_for(
     targets: Tensor, n_items: int, n_negatives: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Draw items uniformly for each target; return them and whether they differ from it."""

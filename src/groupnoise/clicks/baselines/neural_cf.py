@@ -17,7 +17,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.words import inherit_docstring
 
 _INPUTS_AT_ONCE = 1 << 24
-"""Numbers the perceptron reads at once: 64 MB in single precision, its layers about twice more."""
+"""Inputs of the perceptron at once: 64 MB in single precision, its layers about twice more."""
 
 
 @inherit_docstring
@@ -117,10 +117,10 @@ class NeuralCFRecommender(WindowRecommender):
         """Return the clicks that count: the last one, or the last `window_size`."""
         if self.scope == "last":
             return Groups(last_items(histories), np.arange(len(histories) + 1))
-        place_from_end = histories.offsets[histories.group_of_object + 1] - np.arange(
+        from_the_end = histories.offsets[histories.group_of_object + 1] - np.arange(
             histories.n_objects
         )
-        kept = place_from_end <= self.window_size
+        kept = from_the_end <= self.window_size
         sizes = np.minimum(histories.sizes, self.window_size)
         return Groups(histories.objects[kept], offsets_from_sizes(sizes))
 

@@ -27,9 +27,9 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.optimizer import Adam
 
 MIN_HELD_OUT = 200
-"""Held-out clicks that tell one epoch from the next."""
+"""Fewest held-out clicks for early stopping."""
 MAX_VALIDATION_SCORES = 50_000_000
-"""Scores of one look at validation targets at most; of more, the first windows are looked at."""
+"""Scores computed for one validation at most; of more, the first windows are used."""
 
 
 @inherit_docstring
@@ -117,10 +117,10 @@ class SASRecRecommender(VectorScoring):
         max_epochs: int | None = None,
     ) -> None:
         if validation is None and self.early_stopping and training.targets is None:
-            generator = np.random.default_rng(0)  # whose clicks are held out decides no weight
-            held = hold_out_last(training, generator)
-            if held is not None and len(held.asked) >= MIN_HELD_OUT:
-                super()._learn(held.training, validation=held.asked)
+            generator = np.random.default_rng(0)  # not the one that draws initial weights
+            held_out = hold_out_last(training, generator)
+            if held_out is not None and len(held_out.asked) >= MIN_HELD_OUT:
+                super()._learn(held_out.training, validation=held_out.asked)
                 best = max(self.history_, key=lambda record: record["validation"])
                 max_epochs = best["epoch"]
         super()._learn(training, validation=validation, max_epochs=max_epochs)
@@ -135,11 +135,11 @@ class SASRecRecommender(VectorScoring):
         if validation.targets is None:
             raise DataError("validation windows need targets.")
         rows = max(1, min(len(validation), MAX_VALIDATION_SCORES // self.n_items_))
-        looked_at = validation.subset(np.arange(rows))
+        windows = validation.subset(np.arange(rows))
 
         def gain() -> float:
             with evaluating_on_cpu(self.network_, find_device(self.device)):
-                better, tied = rank_targets(self, looked_at, self.n_items_, "full")
+                better, tied = rank_targets(self, windows, self.n_items_, "full")
             return float(np.mean(1 / np.log2(better + 0.5 * tied + 2)))
 
         return gain
@@ -205,7 +205,7 @@ class SASRecRecommender(VectorScoring):
         return sampled_softmax_loss(states, table, targets, drawn.to(clicks.device)).mean()
 
     def _trained_positions(self, clicks: Tensor, only_target: bool) -> tuple[Tensor, Tensor]:
-        """Return the states (positions, dim) of what is trained, and the click after each."""
+        """Return the states (positions, dim) of trained positions, and the click after each."""
         following = clicks[:, 1:]
         is_trained = following != self.n_items_  # (n, size - 1)
         if only_target:
@@ -215,7 +215,7 @@ class SASRecRecommender(VectorScoring):
 
 
 class CausalNetwork(nn.Module):
-    """A network whose state after each click knows no later one; padding, `n_items`, follows."""
+    """A causal network over clicks, padded at the end with `n_items`."""
 
     n_items: int
 
@@ -232,7 +232,7 @@ class CausalNetwork(nn.Module):
 class SASRecNetwork(CausalNetwork):
     """A causal transformer over clicks; padding (index `n_items`) follows them.
 
-    No click looks ahead, so what stands in the padding changes nothing before it.
+    No click attends to later positions, so padding does not affect the clicks before it.
     """
 
     def __init__(

@@ -258,8 +258,8 @@ class ComiRecNetwork(nn.Module):
         vectors = self.items(clicks)  # (n, size, dim)
         logits = self.attend(torch.tanh(self.expand(vectors + self.places.weight)))
         is_padding = (clicks == self.n_items).unsqueeze(-1)
-        shares = torch.softmax(logits.masked_fill(is_padding, -torch.inf), dim=1)
-        return torch.einsum("nsk,nsd->nkd", shares, vectors)
+        attention = torch.softmax(logits.masked_fill(is_padding, -torch.inf), dim=1)
+        return torch.einsum("nsk,nsd->nkd", attention, vectors)
 
     def item_table(self) -> tuple[Tensor, Tensor]:
         """Return item vectors (n_items, dim) and biases (n_items,), all zero."""

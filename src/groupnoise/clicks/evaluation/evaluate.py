@@ -9,7 +9,7 @@ import numpy as np
 
 from groupnoise.clicks.evaluation.history_split import (
     Queries,
-    about_counts,
+    describe_counts,
     last_queries,
     order_counts,
 )
@@ -18,8 +18,8 @@ from groupnoise.clicks.evaluation.judged import (
     ROW_FIGURES,
     TOP,
     JudgedTargets,
-    judge_known,
     known_queries,
+    rank_known_queries,
 )
 from groupnoise.clicks.evaluation.ranking import TargetRanks, rank_by_popularity, rank_targets
 from groupnoise.clicks.evaluation.recall_metrics import Interval, bootstrap_interval
@@ -52,8 +52,8 @@ def evaluate_histories(
             f"no history of {dataset.name} has two clicks, one to go by and one to predict; "
             "nothing can be evaluated."
         )
-    asked = len(dataset.histories) if rows is None else len(rows)
-    counts = {"histories_of_one": asked - len(queries), **order_counts(dataset)}
+    n_requested = len(dataset.histories) if rows is None else len(rows)
+    counts = {"histories_of_one": n_requested - len(queries), **order_counts(dataset)}
     return evaluate_queries(fitted, dataset, queries, counts=counts, at=at, seed=seed)
 
 
@@ -68,12 +68,12 @@ def evaluate_queries(
 ) -> Evaluation:
     """Measure a recommender on queries: among samples and the whole catalogue."""
     known = known_queries(fitted, dataset, queries)
-    judged = judge_known(fitted, queries, known, max(at))
+    judged = rank_known_queries(fitted, queries, known, max(at))
     metrics: dict[str, float] = {}
     popular = {f"full {name}@{k}": 0.0 for k in at for name in ROW_FIGURES}
     notes: tuple[str, ...] = ()
     if known.groups is not None and known.seen is not None:
-        n_left = _n_left(known.seen, fitted.n_items_)
+        n_left = _min_unseen_items(known.seen, fitted.n_items_)
         share, by_popularity = len(known.rows) / len(queries), dict[str, float]()
         if n_left < N_NEGATIVES:
             notes = (
@@ -88,14 +88,14 @@ def evaluate_queries(
                 )
                 for each in scorers
             )
-            metrics, by_popularity = (_of_samples(ranks, share, at) for ranks in among_samples)
+            metrics, by_popularity = (_sampled_metrics(ranks, share, at) for ranks in among_samples)
         ranks = rank_by_popularity(judged.catalogue_popularity, known.groups, known.seen)
-        popular = {**by_popularity, **_of_popularity(judged, ranks, known.rows, share, at)}
+        popular = {**by_popularity, **_popularity_metrics(judged, ranks, known.rows, share, at)}
     metrics |= judged.figures(at)
-    notes = (*_behind_popularity(metrics, popular, at[0]), *notes)
+    notes = (*_popularity_warning(metrics, popular, at[0]), *notes)
     n_repeats = int(judged.is_repeat.sum())
-    told = {**(counts or {}), "targets_clicked_before": n_repeats}
-    told = {**{name: count for name, count in told.items() if count}, **judged.counts}
+    all_counts = {**(counts or {}), "targets_clicked_before": n_repeats}
+    all_counts = {**{name: count for name, count in all_counts.items() if count}, **judged.counts}
     if n_repeats == len(queries):
         notes = (
             "no target is new to its user, so this does not measure `predict`, which leaves seen "
@@ -104,10 +104,10 @@ def evaluate_queries(
         )
     return Evaluation(
         metrics,
-        told,
+        all_counts,
         popular,
         per_class=judged.buckets(at[0]),
-        notes=(*about_counts(told), *notes),
+        notes=(*describe_counts(all_counts), *notes),
         beside="popularity",
         parts="bucket",
         intervals={
@@ -117,7 +117,7 @@ def evaluate_queries(
     )
 
 
-def _of_samples(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str, float]:
+def _sampled_metrics(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str, float]:
     """Return figures among sampled items; `share`: of the targets that the model knows."""
     figures = {}
     for k in at:
@@ -126,7 +126,7 @@ def _of_samples(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str
     return figures
 
 
-def _of_popularity(
+def _popularity_metrics(
     judged: JudgedTargets, ranks: TargetRanks, rows: IntArray, share: float, at: Sequence[int]
 ) -> dict[str, float]:
     """Return figures of who recommends what is popular; `rows`: the queries that have ranks."""
@@ -141,7 +141,7 @@ def _of_popularity(
     return figures
 
 
-def _behind_popularity(
+def _popularity_warning(
     metrics: dict[str, float], popular: dict[str, float], k: int
 ) -> tuple[str, ...]:
     """Return a sentence where what is popular would have been the better answer."""
@@ -187,7 +187,7 @@ class _Popularity:
         return np.broadcast_to(self.popularity, (len(histories), len(self.popularity)))
 
 
-def _n_left(seen: Groups, n_items: int) -> int:
+def _min_unseen_items(seen: Groups, n_items: int) -> int:
     """Return how many items a catalogue has besides the target and what was seen, at the least."""
     longest = int(seen.sizes.max())
     if n_items - longest - 1 < N_NEGATIVES:  # unless clicks were repeated

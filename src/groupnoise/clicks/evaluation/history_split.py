@@ -16,7 +16,7 @@ from groupnoise.clicks.evaluation.splits import (
     MIN_PROTOCOL_CLICKS,
     ClickProtocol,
 )
-from groupnoise.clicks.items.catalogue import ClickLog, click_log
+from groupnoise.clicks.items.catalogue import ClickLog, as_click_log
 from groupnoise.clicks.reading.filters import keep_clicks
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes, ragged_rows
 from groupnoise.core.groups import Groups
@@ -77,7 +77,7 @@ class HistorySplit:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was odd, a sentence each."""
-        return about_counts(self.counts)
+        return describe_counts(self.counts)
 
 
 def split_histories(
@@ -111,7 +111,7 @@ def split_histories(
     """
     if isinstance(protocol, str):
         protocol = ClickProtocol.parse(protocol)
-    log = click_log(dataset)
+    log = as_click_log(dataset)
     if log is None:
         raise DataError(
             f"a {type(dataset).__name__} is no log of clicks; give a frame, or what read_clicks "
@@ -129,20 +129,22 @@ def split_histories(
         raise DataError(f"{protocol.word} leaves nothing of {dataset.name} to train on; {remedy}.")
     # A target without a click before it cannot be asked for.
     position = histories.position_of_object
-    asked = np.flatnonzero(in_test & (position > 0))
-    if not len(asked):
-        raise DataError(_nothing_to_ask(dataset, protocol))
-    validated = np.flatnonzero(in_validation & (position > 0))
+    test_clicks = np.flatnonzero(in_test & (position > 0))
+    if not len(test_clicks):
+        raise DataError(_no_targets_message(dataset, protocol))
+    validation_clicks = np.flatnonzero(in_validation & (position > 0))
     if protocol.kind in ("time", "cold_users") and not protocol.successive:
-        asked, validated = (_last_of_user(histories, rows) for rows in (asked, validated))
+        test_clicks, validation_clicks = (
+            _last_of_user(histories, rows) for rows in (test_clicks, validation_clicks)
+        )
     size = AUTHORS_SIZE if protocol.kind == "authors" else None
     train = keep_clicks(dataset, in_training, whole_catalogue=protocol.kind != "time")
     train = replace(train, is_stray=None, source_rows=None, notes={})
-    test = queries_at(histories, asked, size)
+    test = queries_at(histories, test_clicks, size)
     return HistorySplit(
         protocol,
         train,
-        queries_at(histories, validated, size) if len(validated) else None,
+        queries_at(histories, validation_clicks, size) if len(validation_clicks) else None,
         test,
         _counts(dataset, train, test, int((in_test & (position == 0)).sum())),
     )
@@ -167,7 +169,7 @@ def last_queries(histories: Groups, rows: IntArray | None = None) -> Queries | N
     return queries_at(histories, histories.offsets[rows + 1] - 1) if len(rows) else None
 
 
-def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
+def describe_counts(counts: dict[str, int]) -> tuple[str, ...]:
     """Return a sentence about everything odd that was counted."""
     sentences = {
         "histories_of_one": ("histories", "skipped: a single click leaves nothing to predict"),
@@ -192,10 +194,10 @@ def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
     }
     n_targets = counts.get("targets", counts.get("groups"))
     return tuple(
-        f"{counts[key]} of {n_targets} {things} {said}"
+        f"{counts[key]} of {n_targets} {things} {description}"
         if key == "targets_clicked_before" and n_targets
-        else f"{counted(counts[key], things)} {said}"
-        for key, (things, said) in sentences.items()
+        else f"{counted(counts[key], things)} {description}"
+        for key, (things, description) in sentences.items()
         if counts.get(key)
     )
 
@@ -317,7 +319,7 @@ def _counts(
     }
 
 
-def _nothing_to_ask(dataset: ClickDataset, protocol: ClickProtocol) -> str:
+def _no_targets_message(dataset: ClickDataset, protocol: ClickProtocol) -> str:
     if protocol.kind == "time":
         return (
             f"after the cut of {protocol.word} no user of {dataset.name} clicks who has clicked "

@@ -248,10 +248,12 @@ def judge_targets(
     -------
     JudgedTargets
     """
-    return judge_known(fitted, queries, known_queries(fitted, dataset, queries), top)
+    return rank_known_queries(fitted, queries, known_queries(fitted, dataset, queries), top)
 
 
-def judge_known(fitted: Any, queries: Queries, known: KnownQueries, top: int) -> JudgedTargets:
+def rank_known_queries(
+    fitted: Any, queries: Queries, known: KnownQueries, top: int
+) -> JudgedTargets:
     """Return the ranks of queries that were looked up already; see `judge_targets`."""
     n_targets = len(queries)
     better, tied = np.full(n_targets, NEVER), np.zeros(n_targets, dtype=np.int64)
@@ -288,7 +290,7 @@ class KnownQueries:
 def known_queries(fitted: Any, dataset: ClickDataset, queries: Queries) -> KnownQueries:
     """Look the items of queries up in the catalogue of a model."""
     # Every item is looked up once, however often it was clicked.
-    index_of = fitted.catalogue_.indices_of(fitted.catalogue_.as_read(dataset.item_ids))
+    index_of = fitted.catalogue_.indices_of(fitted.catalogue_.convert_ids(dataset.item_ids))
     targets = index_of[np.asarray(queries.groups.targets)]
     is_known = index_of[np.asarray(queries.groups.objects)] >= 0
     sizes = np.add.reduceat(is_known, queries.groups.offsets[:-1], dtype=np.int64)

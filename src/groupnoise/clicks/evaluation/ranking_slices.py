@@ -47,28 +47,33 @@ def rank_by_slices(
     """
     n_rows = len(targets)
     parts = [slice(first, min(first + SLICE, n_items)) for first in range(0, n_items, SLICE)]
-    holders = _by_part(targets, len(parts))
-    wanted = np.empty(n_rows, dtype=np.float32)
-    for items, rows in zip(parts, holders, strict=True):
+    rows_by_slice = _positions_by_slice(targets, len(parts))
+    target_scores = np.empty(n_rows, dtype=np.float32)
+    for items, rows in zip(parts, rows_by_slice, strict=True):
         if len(rows):
             scores = slices.scores(items, rows)
-            wanted[rows] = scores[np.arange(len(rows)), targets[rows] - items.start]
+            target_scores[rows] = scores[np.arange(len(rows)), targets[rows] - items.start]
     better, tied = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
     is_settled = np.ones(n_rows, dtype=bool)
     row_of, item_of = excluded
-    for items, rows, pairs in zip(parts, holders, _by_part(item_of, len(parts)), strict=True):
+    for items, rows, pairs in zip(
+        parts,
+        rows_by_slice,
+        _positions_by_slice(item_of, len(parts)),
+        strict=True,
+    ):
         scores = slices.scores(items)
-        better += np.add.reduce(scores > wanted[:, None], axis=1, dtype=np.uint8)
-        tied += np.add.reduce(scores == wanted[:, None], axis=1, dtype=np.uint8)
-        is_settled[rows] = scores[rows, targets[rows] - items.start] == wanted[rows]
+        better += np.add.reduce(scores > target_scores[:, None], axis=1, dtype=np.uint8)
+        tied += np.add.reduce(scores == target_scores[:, None], axis=1, dtype=np.uint8)
+        is_settled[rows] = scores[rows, targets[rows] - items.start] == target_scores[rows]
         row = row_of[pairs]
         removed = scores[row, item_of[pairs] - items.start]
-        better -= np.bincount(row[removed > wanted[row]], minlength=n_rows)
-        tied -= np.bincount(row[removed == wanted[row]], minlength=n_rows)
+        better -= np.bincount(row[removed > target_scores[row]], minlength=n_rows)
+        tied -= np.bincount(row[removed == target_scores[row]], minlength=n_rows)
     return SlicedRanks(better, tied, is_settled)
 
 
-def _by_part(items: IntArray, n_parts: int) -> list[IntArray]:
+def _positions_by_slice(items: IntArray, n_parts: int) -> list[IntArray]:
     """Return the places of the items that lie in each part."""
     order = np.argsort(items, kind="stable")
     cuts = np.searchsorted(items[order], SLICE * np.arange(1, n_parts))
@@ -112,11 +117,11 @@ class Exclusions:
         return part
 
 
-def clicked_before(asked: Groups, targets: IntArray) -> BoolArray:
+def clicked_before(histories: Groups, targets: IntArray) -> BoolArray:
     """Tell for each row whether the clicks before its target hold it."""
     found = np.zeros(len(targets), dtype=np.bool_)
-    row = asked.group_of_object
-    found[row[asked.objects == targets[row]]] = True
+    row = histories.group_of_object
+    found[row[histories.objects == targets[row]]] = True
     return found
 
 
@@ -140,16 +145,16 @@ def draw_negatives(
             "from; ask for fewer negatives or use protocol='full'."
         )
     # Floyd's sampling, all rows at once: exact and of fixed length, unlike rejection.
-    places = np.empty((n_rows, n_negatives), dtype=np.int64)
+    ranks = np.empty((n_rows, n_negatives), dtype=np.int64)
     for column in range(n_negatives):
         last = n_left - n_negatives + column
         draw = generator.integers(last + 1)
-        repeated = (places[:, :column] == draw[:, None]).any(axis=1)
-        places[:, column] = np.where(repeated, last, draw)
+        repeated = (ranks[:, :column] == draw[:, None]).any(axis=1)
+        ranks[:, column] = np.where(repeated, last, draw)
     # Place p of a complement is item p plus the number of excluded items not above it: the j-th
     # excluded item (from 0) lies below place p when its value less j does not exceed p.
     j = np.arange(len(excluded.items)) - excluded.offsets[excluded.rows]
     steps = excluded.rows * n_items + excluded.items - j
-    keys = np.arange(n_rows)[:, None] * n_items + places
+    keys = np.arange(n_rows)[:, None] * n_items + ranks
     below = np.searchsorted(steps, keys, side="right") - excluded.offsets[:-1, None]
-    return places + below
+    return ranks + below

@@ -205,17 +205,17 @@ def chances_of_model(
     """
     check_count("top", top)
     users, row_user = np.unique(impressions.users, return_inverse=True)
-    asked = [list(histories.get(user, ())) for user in users.tolist()]
-    lists, scores = fitted.recommend(asked, top=top)
+    user_histories = [list(histories.get(user, ())) for user in users.tolist()]
+    lists, scores = fitted.recommend(user_histories, top=top)
     is_listed = scores > -np.inf
-    items = fitted.catalogue_.as_read(impressions.items)
+    items = fitted.catalogue_.convert_ids(impressions.items)
     is_shown = ((lists[row_user] == items[:, None]) & is_listed[row_user]).any(axis=1)
     return np.where(is_shown, 1.0 / np.maximum(is_listed.sum(axis=1), 1)[row_user], 0.0)
 
 
-def about_replay(policy: ReplayedPolicy) -> tuple[str, ...]:
+def replay_warnings(policy: ReplayedPolicy) -> tuple[str, ...]:
     """Return why an estimate should not be trusted, a sentence each."""
-    said = []
+    warnings = []
     mean = policy.mean_weight
     is_chance = mean.low <= 1 <= mean.high
     if abs(mean.mean - 1) > FAR_FROM_ONE and not is_chance:
@@ -224,17 +224,17 @@ def about_replay(policy: ReplayedPolicy) -> tuple[str, ...]:
             if mean.mean < 1
             else "propensities are too small, or its chances sum to more than 1"
         )
-        said.append(
+        warnings.append(
             f"{policy.name}: weights average {mean.mean:.2f}, where right propensities give about "
             f"1: {why}. Check that a propensity is the chance of that item in that place, not of "
             "its list and not a score; SNIPS bears a constant factor, IPS does not."
         )
     if policy.n_effective < MIN_EFFECTIVE_ROWS:
-        said.append(
+        warnings.append(
             f"{policy.name}: the estimate rests on {policy.n_effective:.0f} rows' worth of "
             f"impressions; below {MIN_EFFECTIVE_ROWS} intervals are too narrow."
         )
-    return tuple(said)
+    return tuple(warnings)
 
 
 def _with_later_clicks(table: Table, columns: Mapping[str, str], report: Report) -> Table:

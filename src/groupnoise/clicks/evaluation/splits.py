@@ -176,19 +176,19 @@ class ClickProtocol:
         >>> ClickProtocol.parse("leave_one_out+validation").trains_validation
         True
         """
-        name, plus, rest = word.partition("+")
+        name, has_suffix, suffix = word.partition("+")
         kind, *parts = name.split(":")
-        if kind not in KINDS or (plus and f"{plus}{rest}" != WITH_VALIDATION):
-            raise ParameterError(_about_words(word))
+        if kind not in KINDS or (has_suffix and f"{has_suffix}{suffix}" != WITH_VALIDATION):
+            raise ParameterError(_unknown_protocol(word))
         successive = bool(parts) and parts[-1] in ("successive", "last")
         target = parts.pop() if successive else "last"
         if len(parts) > 1 or ((parts or successive) and kind not in ("time", "cold_users")):
-            raise ParameterError(_about_words(word))
-        found = cls(kind, successive=target == "successive", trains_validation=bool(plus))
+            raise ParameterError(_unknown_protocol(word))
+        found = cls(kind, successive=target == "successive", trains_validation=bool(has_suffix))
         if kind == "time":
             return _with_cut(found, parts[0] if parts else str(DEFAULT_QUANTILE), word)
         if parts and not parts[0].isdigit():
-            raise ParameterError(_about_words(word))
+            raise ParameterError(_unknown_protocol(word))
         return replace(found, number=int(parts[0]) if parts else 0)
 
     @property
@@ -214,7 +214,7 @@ def _with_cut(protocol: ClickProtocol, text: str, word: str) -> ClickProtocol:
     try:
         number = float(text)
     except ValueError:
-        raise ParameterError(_about_words(word)) from None
+        raise ParameterError(_unknown_protocol(word)) from None
     if not np.isfinite(number) or number <= 0:
         raise ParameterError(f"the cut of {word!r} must be a share below 1, a moment or a day.")
     if number < 1:
@@ -222,7 +222,7 @@ def _with_cut(protocol: ClickProtocol, text: str, word: str) -> ClickProtocol:
     return replace(protocol, cut=number)
 
 
-def _about_words(word: str) -> str:
+def _unknown_protocol(word: str) -> str:
     return (
         "a protocol of clicks is last, leave_one_out, authors, time:0.9, time:2016-05-31 or "
         "cold_users, with :successive after the last three and +validation after all; got "

@@ -141,7 +141,7 @@ class EvidenceLearner:
     saves: FitSaves | None = None
     moments: list[Moments] | None = None
     _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
-    _starts: dict[int, tuple[Groups, SpectralStart]] = field(
+    _initializations: dict[int, tuple[Groups, SpectralStart]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -241,12 +241,12 @@ class EvidenceLearner:
         self, histories: Groups, dim: int, generator: np.random.Generator
     ) -> SpectralStart:
         """Return initial vectors, found once for all options of the same histories."""
-        last = self._starts.get(dim)
+        last = self._initializations.get(dim)
         if last is None or last[0] is not histories:
             windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
             own = np.random.default_rng(self.seed)
             start = spectral_start(windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=own)
-            self._starts[dim] = last = (histories, start)
+            self._initializations[dim] = last = (histories, start)
         generator.integers(1 << 31)  # what the search for vectors has drawn
         return last[1]
 

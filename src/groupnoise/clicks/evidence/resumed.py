@@ -42,7 +42,13 @@ from groupnoise.clicks.evidence.spectral import clicked_together, spectral_start
 from groupnoise.clicks.evidence.steps import EvidencePlan
 from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.clicks.items.catalogue import Catalogue
-from groupnoise.clicks.items.features import Ask, FeatureMap, Stand, borrowed, learn_feature_map
+from groupnoise.clicks.items.features import (
+    FeatureMap,
+    MeasureBias,
+    QueriesBefore,
+    blend_vectors,
+    learn_feature_map,
+)
 from groupnoise.clicks.items.table import ItemRows, positions_of
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.windows.cutting import cut_windows
@@ -301,7 +307,7 @@ def chosen_strength(
     told = learn_feature_map(table, own, clicks[positions], generator).vectors(table)
 
     def gains_with(strength: float) -> FloatArray:
-        mixed = borrowed(own, told, clicks[positions], strength)
+        mixed = blend_vectors(own, told, clicks[positions], strength)
         parts = [part.copy() for part in (trial.objects, trial.targets, trial.bias)]
         for part, moved in zip(parts, mixed, strict=True):
             part[positions] = moved
@@ -325,16 +331,15 @@ def placed_by_features(
     generator: np.random.Generator,
     *,
     strength: float = 0.0,
-    ask: Ask | None = None,
-    stand: Stand | None = None,
+    queries_before: QueriesBefore | None = None,
+    measure_bias: MeasureBias | None = None,
 ) -> tuple[FeatureMap, ItemVectors]:
     """Learn a map from features to vectors, and place by it what has few clicks or none.
 
     Returns `features`; `vectors`: of all items.
     `catalogue`: all items; those beyond the trained vectors are new.
     `strength`: clicks that features count for beside an item's own.
-    `ask`: maps positions of held-out items to what came before clicks on them.
-    `stand`: judges how far back items without a click are to stand.
+    `queries_before`, `measure_bias`: as in `learn_feature_map`.
     """
     positions = positions_of(catalogue, rows)
     n_new = len(catalogue) - len(vectors.bias)
@@ -352,7 +357,13 @@ def placed_by_features(
         )
     own = ItemVectors(*(part[positions] for part in everything))
     features = learn_feature_map(
-        rows.columns, own, clicks[positions], generator, positions=positions, ask=ask, stand=stand
+        rows.columns,
+        own,
+        clicks[positions],
+        generator,
+        positions=positions,
+        queries_before=queries_before,
+        measure_bias=measure_bias,
     )
     described = features.vectors(rows.columns)
     new = np.flatnonzero(clicks[positions] == 0)
@@ -360,7 +371,7 @@ def placed_by_features(
         placed = features.vectors(rows.columns[new.tolist()], everything)
         for part, moved in zip(described, placed, strict=True):
             part[new] = moved
-    mixed = borrowed(own, described, clicks[positions], strength)
+    mixed = blend_vectors(own, described, clicks[positions], strength)
     for part, moved in zip(everything, mixed, strict=True):
         part[positions] = moved
     return features, everything

@@ -112,7 +112,7 @@ class Catalogue:
         position = np.minimum(np.searchsorted(self._sorted, requested), len(self) - 1)
         return np.where(self._sorted[position] == requested, self._order[position], -1)
 
-    def as_read(self, ids: ArrayLike) -> NDArray[Any]:
+    def convert_ids(self, ids: ArrayLike) -> NDArray[Any]:
         """Return ids of a file as this catalogue spells them, to be looked up.
 
         Whether ids are numbers or text is told from each file by itself: where one id of a log is
@@ -136,7 +136,7 @@ class Catalogue:
         `histories`: sequences hold ids and are looked up; groups hold indices already and are only
         checked against the size of the catalogue.
         """
-        indices, offsets = self._looked_up(histories)
+        indices, offsets = self._lookup(histories)
         known = indices >= 0
         n_known_before = offsets_from_sizes(known)
         kept_offsets = n_known_before[offsets]
@@ -145,17 +145,17 @@ class Catalogue:
 
     def knows(self, histories: ItemHistories | RaggedIndices) -> BoolArray:
         """Tell of every click whether its item is known, shape (n_clicks,)."""
-        indices, _ = self._looked_up(histories)
+        indices, _ = self._lookup(histories)
         return indices >= 0
 
-    def _looked_up(self, histories: ItemHistories | RaggedIndices) -> tuple[IntArray, IntArray]:
+    def _lookup(self, histories: ItemHistories | RaggedIndices) -> tuple[IntArray, IntArray]:
         """Return the index of every click, -1 where it is unknown, and where histories begin."""
         if isinstance(offsets := getattr(histories, "offsets", None), np.ndarray):
-            objects = item_indices(histories)
+            objects = check_item_indices(histories)
             return np.where((objects >= 0) & (objects < len(self)), objects, -1), offsets
-        log = click_log(histories)
+        log = as_click_log(histories)
         if log is not None:
-            return self.indices_of(self.as_read(log.item_ids))[
+            return self.indices_of(self.convert_ids(log.item_ids))[
                 log.histories.objects
             ], log.histories.offsets
         flat, offsets = _flatten(histories)  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ class Catalogue:
             raise ModelFileError(f"the stored item ids are no catalogue: {error}") from None
 
 
-def item_indices(histories: Any) -> NDArray[Any]:
+def check_item_indices(histories: Any) -> NDArray[Any]:
     """Return the objects of groups of clicks; refuse what are no indices of items."""
     objects: NDArray[Any] = histories.objects
     if objects.ndim != 1 or objects.dtype.kind not in "iu":
@@ -242,7 +242,7 @@ def top_k(
     return indices, values
 
 
-def click_log(histories: Any) -> ClickDataset | None:
+def as_click_log(histories: Any) -> ClickDataset | None:
     """Return a log of clicks, its columns guessed as commands do; None where it is no log."""
     from groupnoise.clicks.reading.log import read_clicks  # which reads tables, and so loads polars
     from groupnoise.io.datasets import ClickDataset
@@ -260,20 +260,20 @@ def click_log(histories: Any) -> ClickDataset | None:
         raise MissingColumnError(str(error).replace(option, remedy), error.part) from None
 
 
-def asked_log(histories: Any) -> ClickDataset | None:
+def log_from_frame(histories: Any) -> ClickDataset | None:
     """Return the clicks of a frame, users in the order of their first rows; None of no frame."""
-    from groupnoise.clicks.reading.log import in_order_of_rows
+    from groupnoise.clicks.reading.log import in_row_order
     from groupnoise.io.datasets import ClickDataset
 
-    log = None if isinstance(histories, ClickDataset) else click_log(histories)
-    return None if log is None else in_order_of_rows(log, histories)
+    log = None if isinstance(histories, ClickDataset) else as_click_log(histories)
+    return None if log is None else in_row_order(log, histories)
 
 
-def histories_of(histories: Any) -> Any:
+def reusable_histories(histories: Any) -> Any:
     """Return histories that can be gone through again: groups and logs as they are, or a list."""
     if isinstance(getattr(histories, "offsets", None), np.ndarray):
         return histories
-    log = click_log(histories)
+    log = as_click_log(histories)
     return list(histories) if log is None else log
 
 

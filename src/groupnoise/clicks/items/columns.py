@@ -1,4 +1,4 @@
-"""Columns of a table of items as features, items alike by these, and how far new ones stand behind.
+"""Item features: columns as feature vectors, similar items, and the bias of new items.
 
 Columns hold numbers, categories, words or lists of numbers.
 """
@@ -27,22 +27,22 @@ SEPARATOR = "|"
 MAX_WORDS = 1500
 """Categories or words of a column that become features, the most frequent first."""
 MIN_ITEMS = 2
-"""Items that must share a category or a word for it to say anything."""
+"""Items that must share a category or a word for it to become a feature."""
 CATEGORY_SHARE = 0.2
 """A column of text with fewer distinct cells than this share of all holds categories."""
 SEPARATED_SHARE = 0.1
-"""So many cells must hold a | for it to join categories, and not to stand in a title."""
-N_LIKE = 10
-"""Clicked items that speak for a new one, each by the square of its cosine."""
+"""Share of cells that must hold a | for it to separate categories."""
+N_NEAREST = 10
+"""Clicked items averaged for a new one, weighted by squared cosine similarity."""
 ROWS_AT_ONCE = 256
 PREFIX = "like_"
-"""How the names of the arrays begin that hold this in files."""
-FAIR_TOP = 10
-"""Places of an answer, by which new items are given their share."""
+"""Prefix of the arrays that hold similar items in files."""
+EXPOSURE_TOP = 10
+"""Length of the lists in which the share of new items is measured."""
 NEW_SHARE = 0.01
-"""Of these places, which new items together may take."""
+"""Share of these positions that new items may take together."""
 N_STEPS, MIN_RATE = 25, 1e-4
-"""Offsets that are kept, and the share of a new item's answers that the first leaves to it."""
+"""Number of biases kept, and the exposure rate at the lowest one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Column:
 
     @classmethod
     def learned(cls, cells: pl.Series) -> Column | None:
-        """Return how a column becomes features, None where it says nothing."""
+        """Return how a column becomes features, None where it is constant or empty."""
         kind = _kind_of(cells)
         if kind in ("number", "vector"):
             rows = _numbers(cells, kind)
@@ -104,8 +104,10 @@ class Column:
                     f"was taught with {self.width}."
                 )
             return sparse.csr_array(np.nan_to_num((rows - np.asarray(self.offset)) * scale))
-        place = {word: number for number, word in enumerate(self.words)}
-        lists = [[place[word] for word in own if word in place] for own in _words(cells, self.kind)]
+        index_of = {word: number for number, word in enumerate(self.words)}
+        lists = [
+            [index_of[word] for word in own if word in index_of] for own in _words(cells, self.kind)
+        ]
         found = np.array([number for own in lists for number in own], dtype=np.int64)
         begins = offsets_from_sizes([len(own) for own in lists])
         table = sparse.csr_array((scale[found], found, begins), shape=(len(lists), self.width))
@@ -174,7 +176,7 @@ def _folded(cell: Any) -> str:
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
-def checked_column(record: Mapping[str, Any]) -> Column:
+def parse_column(record: Mapping[str, Any]) -> Column:
     """Return a column from a file that may hold anything."""
     words, offset, scale = (tuple(record[name]) for name in ("words", "offset", "scale"))
     name, kind = record["name"], record["kind"]
@@ -188,28 +190,28 @@ def checked_column(record: Mapping[str, Any]) -> Column:
     return Column(name, kind, words, offset, scale)
 
 
-class Standing(NamedTuple):
-    """How far behind known items new ones may stand.
+class NewItemBias(NamedTuple):
+    """Biases that hold new items back, by how often they are then recommended.
 
-    All of shape (n_steps,), from the farthest back to 0.
-    `offsets`: what is added to the bias of every new item.
-    `rates`: share of the answers whose best items a new item then is among.
+    All of shape (n_steps,), ascending.
+    `offsets`: added to the bias of every new item; at most 0.
+    `rates`: share of the lists that then hold a new item.
     """
 
     offsets: FloatArray
     rates: FloatArray
 
     @classmethod
-    def of(cls, scores: FloatArray, is_new: BoolArray) -> Standing | None:
-        """Return how often new items are among the best, by how far back they stand.
+    def of(cls, scores: FloatArray, is_new: BoolArray) -> NewItemBias | None:
+        """Measure how often new items are among the best under each bias.
 
         None where too few items are known. `scores` (n_histories, n_items): -inf for what was seen.
-        `is_new` (n_items,): the new items, or those that stand in for them.
+        `is_new` (n_items,): the new items, or held-out items in their place.
         """
         known, new = scores[:, ~is_new], scores[:, is_new]
-        if known.shape[1] < FAIR_TOP:
+        if known.shape[1] < EXPOSURE_TOP:
             return None
-        last = -np.partition(-known, FAIR_TOP - 1, axis=1)[:, FAIR_TOP - 1]
+        last = -np.partition(-known, EXPOSURE_TOP - 1, axis=1)[:, EXPOSURE_TOP - 1]
         leads = new - last[:, None]
         leads = np.sort(leads[np.isfinite(leads)])[::-1]
         if not len(leads):
@@ -223,24 +225,24 @@ class Standing(NamedTuple):
         return cls(offsets, rates)
 
     def offset_for(self, n_new: int) -> float:
-        """Return what is added to the bias of new items if there are so many of them.
+        """Return the bias of each of `n_new` new items.
 
-        >>> standing = Standing(np.array([-9.0, -4, 0]), np.array([0.001, 0.01, 0.1]))
-        >>> standing.offset_for(1), standing.offset_for(10), standing.offset_for(500)
+        >>> new_item_bias = NewItemBias(np.array([-9.0, -4, 0]), np.array([0.001, 0.01, 0.1]))
+        >>> new_item_bias.offset_for(1), new_item_bias.offset_for(10), new_item_bias.offset_for(500)
         (0.0, -4.0, -9.0)
         """
-        rate = NEW_SHARE * FAIR_TOP / max(1, n_new)
+        rate = NEW_SHARE * EXPOSURE_TOP / max(1, n_new)
         return float(np.interp(np.log(rate), np.log(self.rates), self.offsets))
 
 
 @dataclass(frozen=True, eq=False)
-class LikeItems:
+class SimilarItems:
     """Clicked items by their features.
 
     `features` (n_items, n_features): of unit length.
-    `positions`: where each stands in the catalogue, rising.
-    `share`: how far a new item is moved towards the mean of those most like it, from 0 to 1.
-    `offset`: what is added to the bias of a new item.
+    `positions`: of each in the catalogue, ascending.
+    `share`: how far a new item is moved towards the mean of its nearest items, from 0 to 1.
+    `offset`: added to the bias of a new item.
     """
 
     features: sparse.csr_array
@@ -249,24 +251,24 @@ class LikeItems:
     offset: float = 0.0
 
     @classmethod
-    def of(cls, features: sparse.csr_array, positions: IntArray, share: float) -> LikeItems:
+    def of(cls, features: sparse.csr_array, positions: IntArray, share: float) -> SimilarItems:
         """Return items with these features, in any order; see the class for the parameters."""
         order = np.argsort(positions)
         return cls(_unit_rows(features)[order], np.asarray(positions, dtype=np.int64)[order], share)
 
     def moved(
-        self, rows: Float32Array, features: sparse.csr_array, trained: Float32Array
+        self, predicted: Float32Array, features: sparse.csr_array, trained: Float32Array
     ) -> Float32Array:
-        """Return what is known of new items, moved towards the items most like them.
+        """Return predicted rows of new items, moved towards those of the nearest items.
 
-        Rows like no item stay where they are. `rows` (n, width): what the regression says.
+        Rows similar to no item stay unchanged. `predicted` (n, width): by the regression.
         `features` (n, n_features): of the new items. `trained` (n_catalogue, width): of all items.
         """
-        result: Float32Array = rows.copy()
-        unit, n_like = _unit_rows(features), min(N_LIKE, len(self.positions))
-        for first in range(0, len(rows), ROWS_AT_ONCE):
+        result: Float32Array = predicted.copy()
+        unit, n_nearest = _unit_rows(features), min(N_NEAREST, len(self.positions))
+        for first in range(0, len(predicted), ROWS_AT_ONCE):
             cosines = np.asarray((unit[first : first + ROWS_AT_ONCE] @ self.features.T).todense())
-            nearest = np.argpartition(-cosines, n_like - 1, axis=1)[:, :n_like]
+            nearest = np.argpartition(-cosines, n_nearest - 1, axis=1)[:, :n_nearest]
             weights = np.maximum(np.take_along_axis(cosines, nearest, axis=1), 0.0) ** 2
             total = weights.sum(axis=1, keepdims=True)
             mean = np.einsum("nk,nkd->nd", weights, trained[self.positions[nearest]])
@@ -276,13 +278,13 @@ class LikeItems:
         result[:, -1] += self.offset
         return result
 
-    def among(self, kept: IntArray) -> LikeItems | None:
+    def among(self, kept: IntArray) -> SimilarItems | None:
         """Return these items in a smaller catalogue, None where none of them is left."""
-        place = np.searchsorted(kept, self.positions)
-        is_left = kept[np.minimum(place, len(kept) - 1)] == self.positions
+        new_positions = np.searchsorted(kept, self.positions)
+        is_left = kept[np.minimum(new_positions, len(kept) - 1)] == self.positions
         if not is_left.any():
             return None
-        return replace(self, features=self.features[is_left], positions=place[is_left])
+        return replace(self, features=self.features[is_left], positions=new_positions[is_left])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the items as arrays that a file can hold."""
@@ -295,7 +297,9 @@ class LikeItems:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_features: int) -> LikeItems | None:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], n_features: int
+    ) -> SimilarItems | None:
         """Return the items whose :meth:`to_arrays` are among `arrays`, None without them."""
         if f"{PREFIX}share" not in arrays:
             return None

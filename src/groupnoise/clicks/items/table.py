@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.items.catalogue import Catalogue
 from groupnoise.clicks.reading.blocks import read_history_text
-from groupnoise.clicks.reading.oddities import about_lost_zeros
+from groupnoise.clicks.reading.oddities import lost_zeros_message
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -90,7 +90,7 @@ def read_items(
             f"{len(lacking_rows)} of {counted(len(keys), 'items')} of the model have no row in "
             f"{origin}, such as {lacking_rows[0]!r}: they go by their ids, without a category"
         )
-        if lost := about_lost_zeros(np.array(ids), np.array(keys)):
+        if lost := lost_zeros_message(np.array(ids), np.array(keys)):
             guesses(f"{origin}: {lost}")
     taken = {items}
     titles = pick_column("title", title, columns, origin=origin, report=guesses, taken=taken)
@@ -170,7 +170,7 @@ def read_item_rows(
                 "give each item one row."
             )
         first[each] = row
-    if ids and (lost := about_lost_zeros(np.array(ids), item_ids)):
+    if ids and (lost := lost_zeros_message(np.array(ids), item_ids)):
         guesses(f"{table.origin}: {lost}; rows of unknown ids count as further items")
     return ItemRows(ids, table.frame.drop(name), table.origin)
 
@@ -182,8 +182,8 @@ def _read_table(source: Any, guesses: Guesses, options: dict[str, Any]) -> Table
     if isinstance(table, NamedArrays):
         return table.as_table()
     # What a row lacks would be another title or feature, and no other cell tells it.
-    if table.short_row is not None and (said := table.short_row()) is not None:
-        raise DataError(said)
+    if table.short_row is not None and (problem := table.short_row()) is not None:
+        raise DataError(problem)
     return table
 
 
@@ -216,7 +216,7 @@ def _column_of_items(table: Table, keys: set[str], report: Report) -> str:
     if not hits[best]:
         raise DataError(
             f"no column of {table.origin} holds items of the model; name it with `item` (--item). "
-            f"{_about_candidates(table, _without_repeats(table))}"
+            f"{_list_candidate_columns(table, _without_repeats(table))}"
         )
     report(f"took column {best!r} as the item, which most of its cells are")
     return best
@@ -234,7 +234,7 @@ def _column_of_new_items(table: Table, learned: Collection[str], report: Report)
     if len(candidates) != 1:
         raise DataError(
             f"{table.origin} has no column that looks like the item; name it with `item` (--item). "
-            f"{_about_candidates(table, candidates)}"
+            f"{_list_candidate_columns(table, candidates)}"
         )
     report(f"took column {candidates[0]!r} as the item: no other could name each row")
     return candidates[0]
@@ -251,7 +251,7 @@ def _without_repeats(table: Table) -> list[str]:
     ]
 
 
-def _about_candidates(table: Table, candidates: Sequence[str]) -> str:
+def _list_candidate_columns(table: Table, candidates: Sequence[str]) -> str:
     """Say which columns may hold ids, or which there are where none may."""
     if candidates:
         return f"Each row has its own cell in {', '.join(map(repr, candidates[:12]))}."
@@ -286,7 +286,7 @@ def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
     return ItemRows([str(each) for each in item_ids.tolist()], table, "item_features")
 
 
-def catalogue_with(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
+def extend_catalogue(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
     """Return a catalogue that also has the described items which it did not know, at its end.
 
     Raises DataError if no described item is in the log, or an id is not of the kind that the log
@@ -314,5 +314,5 @@ def whole_numbers(ids: Sequence[str], origin: str, of: object) -> list[Any]:
 
 def positions_of(catalogue: Catalogue, rows: ItemRows) -> IntArray:
     """Return where described items stand in a catalogue, -1 where they are new."""
-    place = {str(each): number for number, each in enumerate(catalogue.ids.tolist())}
-    return np.array([place.get(each, -1) for each in rows.ids], dtype=np.int64)
+    position_of = {str(each): number for number, each in enumerate(catalogue.ids.tolist())}
+    return np.array([position_of.get(each, -1) for each in rows.ids], dtype=np.int64)

@@ -320,7 +320,7 @@ def _read_one(path: str, content: bytes, report: Report) -> Table:
     frame = pl.DataFrame(
         {"user": users, "item": items}, schema={"user": pl.String, "item": pl.String}
     )
-    return Table(frame, name_of(path), path, partial(_place, path, lines))
+    return Table(frame, name_of(path), path, partial(_locate, path, lines))
 
 
 def read_pairs(path: str, content: bytes, first_line: int = 1) -> Table:
@@ -336,7 +336,7 @@ def read_pairs(path: str, content: bytes, first_line: int = 1) -> Table:
         pairs.append(words)
         lines.append(number)
     frame = pl.DataFrame(pairs, schema={"user": pl.String, "item": pl.String}, orient="row")
-    return Table(frame, name_of(path), path, partial(_place, path, lines))
+    return Table(frame, name_of(path), path, partial(_locate, path, lines))
 
 
 def holds_pairs(content: bytes) -> bool:
@@ -354,7 +354,7 @@ def pair_separator(content: bytes) -> str:
     return "\t" if b"\t" in content.lstrip().split(b"\n", 1)[0] else " "
 
 
-def _place(path: str, lines: list[int], row: int) -> str:
+def _locate(path: str, lines: list[int], row: int) -> str:
     return f"{path}, line {lines[row]}"
 
 

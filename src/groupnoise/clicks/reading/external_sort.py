@@ -16,10 +16,10 @@ import polars as pl
 
 from groupnoise.clicks.reading.blocks import LogLayout, column_types, iter_blocks, read_head
 from groupnoise.clicks.reading.filters import (
-    columns_of_only,
-    only_rows,
-    without_kinds,
-    without_repeats,
+    drop_filter_columns,
+    filter_rows,
+    nonrepeat_mask,
+    parse_only,
 )
 from groupnoise.clicks.reading.log import ClickRows, click_rows
 from groupnoise.core.arrays import IntArray, ProgressCallback
@@ -151,14 +151,16 @@ def plan_log(
 ) -> LogPlan:
     """Look at the first rows of a log and decide how to read all of it."""
     head, layout = read_head(source, separator=separator, header=header, report=report)
-    for name in columns_of_only(only):
+    for name in parse_only(only):
         check_column(name, head.frame.columns, source.paths[0], "to keep rows by", "only")
-    columns = find_click_columns(without_kinds(head.frame, only), source.paths[0], report, **named)
+    columns = find_click_columns(
+        drop_filter_columns(head.frame, only), source.paths[0], report, **named
+    )
     uses = {columns.user: "id", columns.item: "id"}
     uses.update({name: "number" for name in (columns.time, columns.rating) if name is not None})
     types = column_types(head, uses)
     types.update(dict.fromkeys(text_columns, pl.String))
-    types = {**dict.fromkeys(columns_of_only(only), pl.String), **types}
+    types = {**dict.fromkeys(parse_only(only), pl.String), **types}
     dates = columns.time is not None and holds_dates(head, columns.time)
     # The first rows decide for all: another order further down is refused by its line.
     is_month_first = order_of_dates(head, columns.time, date_order, report) == "mdy"
@@ -185,7 +187,7 @@ def write_runs(
         if number < state.n_blocks:
             continue
         rows = click_rows(
-            only_rows(table, plan.only, is_whole=False),
+            filter_rows(table, plan.only, is_whole=False),
             plan.columns,
             plan.min_rating,
             times_are_dates=plan.times_are_dates,
@@ -356,7 +358,7 @@ def _append_histories(
     if rules.session_gap is not None:
         pauses = np.diff(clicks["time"].to_numpy())
         begins = begins | np.concatenate([[True], pauses > rules.session_gap])
-    kept = without_repeats(rules.repeats, begins, items)
+    kept = nonrepeat_mask(rules.repeats, begins, items)
     starts = np.flatnonzero(begins[kept])
     stops = np.append(starts[1:], int(kept.sum()))
     writers["offsets"].append(stops + writers["items"].n_rows)

@@ -23,10 +23,10 @@ from groupnoise.io.tables.table import Table
 REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
 
 
-def columns_of_only(only: str | None) -> dict[str, list[str]]:
+def parse_only(only: str | None) -> dict[str, list[str]]:
     """Return what rows must say, by column; nothing where any cell that is not empty will do.
 
-    >>> columns_of_only("event=cart, purchase; user")
+    >>> parse_only("event=cart, purchase; user")
     {'event': ['cart', 'purchase'], 'user': []}
     """
     found = {}
@@ -39,31 +39,31 @@ def columns_of_only(only: str | None) -> dict[str, list[str]]:
     return found
 
 
-def without_kinds(frame: pl.DataFrame, only: str | None) -> pl.DataFrame:
+def drop_filter_columns(frame: pl.DataFrame, only: str | None) -> pl.DataFrame:
     """Return a table without the columns that rows were kept by: nothing is left to say of them."""
-    return frame.drop([column for column, values in columns_of_only(only).items() if values])
+    return frame.drop([column for column, values in parse_only(only).items() if values])
 
 
-def only_rows(table: Table, only: str | None, *, is_whole: bool = True) -> Table:
+def filter_rows(table: Table, only: str | None, *, is_whole: bool = True) -> Table:
     """Return the rows of a table that say what is wanted; a column it lacks is refused.
 
     `is_whole`: whether all rows are there, so that a value that none has is a slip.
     """
-    for column, values in columns_of_only(only).items():
+    for column, values in parse_only(only).items():
         check_column(column, table.frame.columns, table.origin, "to keep rows by", "only")
         cells = table.frame[column]
-        said = cells.cast(pl.String).str.strip_chars()
+        texts = cells.cast(pl.String).str.strip_chars()
         # Whole numbers beside an empty cell are written with a point by pandas.
-        said = said.str.replace(r"^(-?\d+)\.0$", "${1}")
-        there = set(said.unique().drop_nulls().to_list())
-        strange = [each for each in values if each not in there]
-        if is_whole and strange:
+        texts = texts.str.replace(r"^(-?\d+)\.0$", "${1}")
+        known = set(texts.unique().drop_nulls().to_list())
+        unknown = [each for each in values if each not in known]
+        if is_whole and unknown:
             raise DataError(
-                f"{table.origin} has no row that says {strange[0]!r} in column {column!r}"
-                f"{did_you_mean(strange[0], there)}; it says {', '.join(sorted(there)[:5])}"
-                f"{', ...' * (len(there) > 5)}."
+                f"{table.origin} has no row that says {unknown[0]!r} in column {column!r}"
+                f"{did_you_mean(unknown[0], known)}; it says {', '.join(sorted(known)[:5])}"
+                f"{', ...' * (len(known) > 5)}."
             )
-        is_kept = said.is_in(values) if values else said != ""
+        is_kept = texts.is_in(values) if values else texts != ""
         table = table.take(np.flatnonzero(is_kept.fill_null(False).to_numpy()))
     return table
 
@@ -108,10 +108,10 @@ def keep_core(clicks: ClickDataset, *, per_user: int = 5, per_item: int = 5) -> 
     while True:
         user_counts = np.bincount(users[kept], minlength=len(clicks.histories))
         item_counts = np.bincount(items[kept], minlength=clicks.n_items)
-        still = kept & (user_counts[users] >= per_user) & (item_counts[items] >= per_item)
-        if still.sum() == kept.sum():
+        is_kept = kept & (user_counts[users] >= per_user) & (item_counts[items] >= per_item)
+        if is_kept.sum() == kept.sum():
             break
-        kept = still
+        kept = is_kept
     if not kept.any():
         raise DataError(
             f"no click is left when every user needs {per_user} and every item {per_item}; "
@@ -141,12 +141,12 @@ def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDa
         return clicks
     begins = np.zeros(clicks.histories.n_objects, dtype=np.bool_)
     begins[clicks.histories.offsets[:-1]] = True
-    kept = without_repeats(rule, begins, clicks.histories.objects)
+    kept = nonrepeat_mask(rule, begins, clicks.histories.objects)
     merged = keep_clicks(clicks, kept, whole_catalogue=False)
     return replace(merged, notes={**clicks.notes, "repeats_merged": int((~kept).sum())})
 
 
-def without_repeats(rule: str, begins: BoolArray, items: NDArray[Any]) -> BoolArray:
+def nonrepeat_mask(rule: str, begins: BoolArray, items: NDArray[Any]) -> BoolArray:
     """Tell which clicks are kept, of histories that begin where `begins` says; first ones are."""
     if rule == "keep":
         return np.ones(len(items), dtype=np.bool_)
@@ -168,7 +168,7 @@ def keep_clicks(
     renumbered.
     """
 
-    def those_kept(values: Any) -> Any:
+    def select(values: Any) -> Any:
         return None if values is None else values[kept]
 
     histories = only_objects(clicks.histories, kept)
@@ -177,9 +177,9 @@ def keep_clicks(
         clicks,
         histories=histories,
         user_ids=clicks.user_ids[users],
-        is_stray=those_kept(clicks.is_stray),
-        source_rows=those_kept(clicks.source_rows),
-        timestamps=those_kept(clicks.timestamps),
+        is_stray=select(clicks.is_stray),
+        source_rows=select(clicks.source_rows),
+        timestamps=select(clicks.timestamps),
     )
     if whole_catalogue:
         return found
@@ -195,7 +195,7 @@ def keep_clicks(
     )
 
 
-def no_times_for_sessions(name: str) -> DataError:
+def missing_times_error(name: str) -> DataError:
     """Return what is said of a log that cannot be cut into sessions."""
     return DataError(
         f"{name} has no column that looks like the time, which sessions need; name it with `time` "
@@ -208,7 +208,7 @@ def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
     check_positive("session_gap", session_gap)
     timestamps = clicks.timestamps
     if timestamps is None:
-        raise no_times_for_sessions(clicks.name)
+        raise missing_times_error(clicks.name)
     begins = np.concatenate([[True], np.diff(timestamps) > session_gap])
     begins[clicks.histories.offsets[:-1]] = True
     starts = np.flatnonzero(begins)
@@ -219,11 +219,11 @@ def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
     )
 
 
-LIST_MARKS = (r"\s*(?:->|=>|→|>)\s*", r"\s*\|\s*", r"\s*;\s*", r"\s*,\s*")
+LIST_SEPARATORS = (r"\s*(?:->|=>|→|>)\s*", r"\s*\|\s*", r"\s*;\s*", r"\s*,\s*")
 """What stands between the items of a list; blanks where nothing else does."""
 
 
-def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
+def parse_item_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
     """Return a table whose item cells of text are lists where they are written as lists.
 
     All cells stand in brackets; or each user has one row, and most cells hold several words.
@@ -239,19 +239,24 @@ def with_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
     elif table.frame[columns.user].is_duplicated().any():  # a row per click
         return table
     else:
-        is_of_marks = [2 * int(text.str.contains(mark).sum()) > len(table) for mark in LIST_MARKS]
-        mark = next(
-            (each for each, is_it in zip(LIST_MARKS, is_of_marks, strict=True) if is_it), ""
+        is_common = [
+            2 * int(text.str.contains(separator).sum()) > len(table)
+            for separator in LIST_SEPARATORS
+        ]
+        separator = next(
+            (each for each, is_it in zip(LIST_SEPARATORS, is_common, strict=True) if is_it), ""
         )
-        lists = text.str.replace_all(mark or r"\s+", "\t").str.split("\t")
-        if 2 * int((lists.list.len() > 1).sum()) <= len(table) or not (mark or _move(lists)):
+        lists = text.str.replace_all(separator or r"\s+", "\t").str.split("\t")
+        if 2 * int((lists.list.len() > 1).sum()) <= len(table) or not (
+            separator or _has_recurring_items(lists)
+        ):
             return table
     report(f"read the cells of {columns.item!r} as lists of items, oldest first")
     lists = lists.list.eval(pl.element().filter(pl.element() != ""))
     return replace(table, frame=table.frame.with_columns(lists.alias(columns.item)))
 
 
-def _move(lists: pl.Series) -> bool:
+def _has_recurring_items(lists: pl.Series) -> bool:
     """Tell whether most words that come back stand first and later: those of titles do not."""
     first = lists.list.first()
     later = lists.list.slice(1).explode(empty_as_null=False)

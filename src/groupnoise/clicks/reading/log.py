@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from groupnoise.clicks.reading.blocks import BLOCK_FORMATS, read_head, read_history_text
 from groupnoise.clicks.reading.filters import (
     cut_sessions,
+    drop_filter_columns,
     drop_low_ratings,
+    filter_rows,
     keep_core,
     merge_repeats,
-    only_rows,
-    with_lists,
-    without_kinds,
+    parse_item_lists,
 )
-from groupnoise.clicks.reading.oddities import about_low_ratings, oddities_of
+from groupnoise.clicks.reading.oddities import find_oddities, low_rating_warnings
 from groupnoise.core.arrays import IntArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -86,8 +86,8 @@ def _ids(table: Table, column: str) -> pl.Series:
         return read_id_cells(table, column)
     except DataError as error:
         remedy = "drop such rows"
-        said = str(error).replace(remedy, f"{remedy} (`only`, --only {column})")
-        raise type(error)(said) from None
+        message = str(error).replace(remedy, f"{remedy} (`only`, --only {column})")
+        raise type(error)(message) from None
 
 
 def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
@@ -101,10 +101,10 @@ def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
             f"{table.locate(row)}: user {table.frame[columns.user][row]!r} occurs twice; give each "
             "user one list of items."
         )
-    return _spread(table, columns)[0]
+    return _explode_lists(table, columns)[0]
 
 
-def _spread(table: Table, columns: ClickColumns) -> tuple[Table, IntArray]:
+def _explode_lists(table: Table, columns: ClickColumns) -> tuple[Table, IntArray]:
     """Return a row for each item of each list, and how long the lists are."""
     cells = table.frame[columns.item]
     check_no_empty_cells(table, columns.item, cells)
@@ -188,8 +188,8 @@ def read_clicks(
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
     clicks = _histories_of(rows, name or table.name)
-    low = () if min_rating is not None else about_low_ratings(table, columns.rating)
-    for sentence in (*low, *oddities_of(clicks, repeats)):
+    low = () if min_rating is not None else low_rating_warnings(table, columns.rating)
+    for sentence in (*low, *find_oddities(clicks, repeats)):
         guesses(sentence)
     clicks = replace(
         clicks,
@@ -223,12 +223,12 @@ def _table_of_clicks(
     )
     if isinstance(table, NamedArrays):
         table = table.as_table()
-    kept = only_rows(table, only)
+    kept = filter_rows(table, only)
     if only is not None:
         guesses(f"kept {len(kept)} of {counted(len(table), 'rows')}: {only} (--only)")
-    table = replace(kept, frame=without_kinds(kept.frame, only))
+    table = replace(kept, frame=drop_filter_columns(kept.frame, only))
     columns = find_click_columns(table.frame, table.origin, guesses, **named)
-    return with_lists(table, columns, guesses), columns
+    return parse_item_lists(table, columns, guesses), columns
 
 
 def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
@@ -257,7 +257,7 @@ def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
     )
 
 
-def in_order_of_rows(clicks: ClickDataset, frame: Any) -> ClickDataset:
+def in_row_order(clicks: ClickDataset, frame: Any) -> ClickDataset:
     """Return the histories of a frame with its users in the order of their first rows."""
     if clicks.source_rows is None:  # a list of items per user
         table = read_table(frame)
@@ -351,11 +351,11 @@ def is_log_of_rows(files: Source, columns: Mapping[str, Any]) -> bool:
         return False
     named = {name: columns.get(name) for name in ("user", "item", "time")}
     found = find_click_columns(head.frame, head.origin, say_nothing, **named, rating=None)
-    return not holds_lists(with_lists(head, found, say_nothing), found)
+    return not holds_lists(parse_item_lists(head, found, say_nothing), found)
 
 
 def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:
-    spread, sizes = _spread(table, columns)
+    spread, sizes = _explode_lists(table, columns)
     user_ids, users = number_ids(read_id_cells(table, columns.user))
     item_ids, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     if len(spread):

@@ -1,4 +1,4 @@
-"""What is odd about a log: read otherwise than it was meant, or clicks that are no choices."""
+"""Warnings about a log: signs that it was misread, or that clicks were not made by people."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from groupnoise.io.tables.cells import EPOCHS, read_numbers
 from groupnoise.io.tables.table import Table
 
 MAX_SHARE, MIN_USERS = 0.2, 20
-"""Clicks of one user beyond which it hardly is one, of so many users or more."""
+"""Share of clicks above which one user id is suspicious, in logs of so many users or more."""
 MIN_PAIRS, IN_ORDER = 100, 0.95
-"""Of so many neighbouring clicks or more, the share in the order of ids that is no chance."""
+"""Share of consecutive clicks in the order of ids that is suspicious, from so many pairs on."""
 MIN_AGAIN, MIN_REPEATED, MIN_AT_ONCE = 10, 0.05, 0.01
-"""So many clicks on what the user clicked just before are told of, and these shares of all clicks:
-of such ones, and of those at the same time."""
+"""Repeated clicks are reported from this count on, and from these shares of all clicks: of repeated
+ones, and of those at the same time."""
 MIN_PADDED = 0.1
-"""Share of the rows of an array that are filled up, from which on it is told."""
-ABOUT_CLICKS = (
+"""Share of padded rows of an array from which on a warning is given."""
+CLICK_WARNINGS = (
     "count as clicks like all others",
     "counts as a click, unless",
     "audit DATA",
     "for all anonymous users",
 )
-"""What says that clicks of a log may be no choices of people."""
+"""Phrases of the warnings that clicks may not have been made by people."""
 ORDER_OF_IDS = "the items of each user stand in the order of their ids"
 SCALES = {1.0: 1.0, 5.0: 3.0, 10.0: 5.0}
-"""From which rating on a row speaks for its item, by the best rating of a scale."""
+"""The lowest positive rating, by the best rating of a scale."""
 
 
-def about_low_ratings(table: Table, rating: str | None) -> Iterator[str]:
-    """Yield a sentence where rows count as clicks though their users did not like the item."""
+def low_rating_warnings(table: Table, rating: str | None) -> Iterator[str]:
+    """Yield a warning where ratings below the middle of their scale count as clicks."""
     ratings = np.zeros(0) if rating is None else read_numbers(table, rating)
     best = float(ratings.max(initial=0.0))
     bound = SCALES.get(best)
@@ -51,8 +51,8 @@ def about_low_ratings(table: Table, rating: str | None) -> Iterator[str]:
         )
 
 
-def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
-    """Yield a sentence for each sign that users, clicks or their order are not what they seem.
+def find_oddities(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
+    """Yield a warning for each sign that users, clicks or their order were misread.
 
     `repeats`: what becomes of clicks on one item; see `merge_repeats`.
     """
@@ -65,10 +65,12 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
             "that id stands for all anonymous users, name a column of sessions with --user, or "
             "drop these rows"
         )
-    yield from about_bots(clicks)
+    yield from bot_warnings(clicks)
     for ids, people in ((clicks.user_ids, "users"), (clicks.item_ids, "items")):
         yield from about_shortened_ids(ids, people)
-    yield from _about_times(np.asarray(clicks.timestamps if clicks.timestamps is not None else ()))
+    yield from _time_warnings(
+        np.asarray(clicks.timestamps if clicks.timestamps is not None else ())
+    )
     is_next = np.diff(histories.group_of_object) == 0
     steps = np.diff(np.asarray(histories.objects))[is_next]
     n_again, n_at_once = int((steps == 0).sum()), 0
@@ -93,8 +95,8 @@ def oddities_of(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
         )
 
 
-def _about_times(times: NDArray[Any]) -> Iterator[str]:
-    """Yield a sentence where times are of two units, or not known."""
+def _time_warnings(times: NDArray[Any]) -> Iterator[str]:
+    """Yield a warning where timestamps are of two units, or missing."""
     units = [(times >= unit * EPOCHS[0]) & (times < unit * EPOCHS[1]) for unit in (1, 1000)]
     n_seconds, n_milliseconds = (int(each.sum()) for each in units)
     n_before = int((times <= 0).sum())
@@ -112,10 +114,10 @@ def _about_times(times: NDArray[Any]) -> Iterator[str]:
         )
 
 
-def about_padding(histories: Any) -> str | None:
-    """Say that an id fills up the rows of an array and is no item, if it does.
+def padding_message(histories: Any) -> str | None:
+    """Return a warning that an id is padding of an array and not an item, if it seems so.
 
-    >>> about_padding(np.array([[3, 4, 0], [5, 0, 0], [3, 5, 4]]))
+    >>> padding_message(np.array([[3, 4, 0], [5, 0, 0], [3, 5, 4]]))
     'item 0 stands at the end of 2 of 3 histories and nowhere else, as what fills up rows does; it \
 is learned as an item: leave it out, as in [row[row != 0] for row in histories]'
     """
@@ -136,8 +138,8 @@ is learned as an item: leave it out, as in [row[row != 0] for row in histories]'
     return None
 
 
-def about_bots(clicks: ClickDataset) -> Iterator[str]:
-    """Yield a sentence where users click unlike people do; a log on disk is read in blocks."""
+def bot_warnings(clicks: ClickDataset) -> Iterator[str]:
+    """Yield a warning of users that click like bots; a log on disk is read in blocks."""
     found = suspicious_users(clicks)
     if len(found["source"]):
         worst, n_others = clicks.user_ids[found["source"][0]], len(found["source"]) - 1
@@ -150,7 +152,7 @@ def about_bots(clicks: ClickDataset) -> Iterator[str]:
 
 
 def _in_order(steps: NDArray[Any]) -> bool:
-    """Tell whether items rise, or fall, from click to click more than chance would have it."""
+    """Tell whether item ids rise, or fall, from click to click more often than by chance."""
     return bool(max((steps >= 0).mean(), (steps <= 0).mean()) > IN_ORDER)
 
 
@@ -166,39 +168,39 @@ def _numbered_steps(clicks: ClickDataset) -> NDArray[Any]:
     return np.diff(ranks[np.asarray(clicks.histories.objects)])
 
 
-def about_foreign_items(asked: NDArray[Any], known: NDArray[Any]) -> str:
-    """Say that a model knows none of the items of a log.
+def unknown_items_message(items: NDArray[Any], known: NDArray[Any]) -> str:
+    """Return a message that a model knows none of the items of a log.
 
-    `asked`: the items of the log. `known`: those of the model.
+    `items`: of the log. `known`: those of the model.
 
-    >>> about_foreign_items(np.array(["a", "b"]), np.array(["x"]))
+    >>> unknown_items_message(np.array(["a", "b"]), np.array(["x"]))
     "the model knows none of the 2 items of these clicks, such as 'a'; its own are such as 'x'."
     """
     return (
-        f"the model knows none of the {counted(len(asked), 'items')} of these clicks, such as "
-        f"{asked[0].item()!r}; its own are such as {known[0].item()!r}."
+        f"the model knows none of the {counted(len(items), 'items')} of these clicks, such as "
+        f"{items[0].item()!r}; its own are such as {known[0].item()!r}."
     )
 
 
-def about_lost_zeros(asked: NDArray[Any], known: NDArray[Any]) -> str | None:
-    """Say that items of a file are strange to a model for want of zeros in front, if they are.
+def lost_zeros_message(items: NDArray[Any], known: NDArray[Any]) -> str | None:
+    """Return a message that items of a file are unknown because they lost leading zeros, if so.
 
-    `asked`: the items of the log, or of another file. `known`: those of the model.
+    `items`: of the log, or of another file. `known`: those of the model.
 
-    >>> about_lost_zeros(np.array([7, 8]), np.array(["007", "8"]))
+    >>> lost_zeros_message(np.array([7, 8]), np.array(["007", "8"]))
     "1 of 2 items, such as '7', which the model calls '007', lost the zeros in front; keep ids as \
 text where the file is made (dtype=str in pandas)"
     """
     if known.dtype.kind != "U":
         return None
-    written = asked.astype(np.str_)
-    spelt = {each.lstrip("0"): each for each in known.tolist() if each.startswith("0")}
-    strange = written[~np.isin(written, known)].tolist()
-    bare = [each for each in strange if each[:1] != "0" and each in spelt]
-    if not bare:
+    texts = items.astype(np.str_)
+    padded = {each.lstrip("0"): each for each in known.tolist() if each.startswith("0")}
+    unknown = texts[~np.isin(texts, known)].tolist()
+    stripped = [each for each in unknown if each[:1] != "0" and each in padded]
+    if not stripped:
         return None
     return (
-        f"{len(bare)} of {counted(len(asked), 'items')}, such as {bare[0]!r}, which the model "
-        f"calls {spelt[bare[0]]!r}, lost the zeros in front; keep ids as text where the file is "
-        "made (dtype=str in pandas)"
+        f"{len(stripped)} of {counted(len(items), 'items')}, such as {stripped[0]!r}, which the "
+        f"model calls {padded[stripped[0]]!r}, lost the zeros in front; keep ids as text where the "
+        "file is made (dtype=str in pandas)"
     )

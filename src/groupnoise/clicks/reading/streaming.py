@@ -22,7 +22,7 @@ from groupnoise.clicks.reading.external_sort import (
     run_path,
     write_runs,
 )
-from groupnoise.clicks.reading.filters import REPEAT_RULES, keep_core, no_times_for_sessions
+from groupnoise.clicks.reading.filters import REPEAT_RULES, keep_core, missing_times_error
 from groupnoise.clicks.reading.log import is_log_of_rows, read_clicks
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_choice, check_count, check_positive
@@ -183,7 +183,7 @@ def _convert(
     """Write the arrays of a click data set, and return their entries and what was counted."""
     plan = make_plan(text_columns=(), report=report)
     if rules.session_gap is not None and plan.columns.time is None:
-        raise no_times_for_sessions(plan.source.paths[0])
+        raise missing_times_error(plan.source.paths[0])
     text_columns: set[str] = set()
     while True:
         state = ConversionState.load(building, {**plan.fingerprint(), **asdict(rules)})
@@ -241,9 +241,9 @@ def clicks_on_disk(
     is done. `options`: columns and the form of the log, passed to `convert_clicks`.
     """
     folder, files = Path(folder), find_source(source, format=options.get("format"))
-    wanted: dict[str, Any] = {"files": [list(files.size_of(path)) for path in files.paths]}
+    origin: dict[str, Any] = {"files": [list(files.size_of(path)) for path in files.paths]}
     if options:
-        wanted["options"] = options
+        origin["options"] = options
     make = partial(
         convert_clicks,
         source,
@@ -253,5 +253,5 @@ def clicks_on_disk(
         progress=progress,
         **options,
     )
-    make_once(folder, make, wanted, source=source, wait=wait)
+    make_once(folder, make, origin, source=source, wait=wait)
     return _open_clicks(folder)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.clicks.items.catalogue import item_indices
+from groupnoise.clicks.items.catalogue import check_item_indices
 from groupnoise.core.arrays import IntArray, blocks, offsets_from_sizes, ragged_rows
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
@@ -64,10 +64,10 @@ def cut_windows(
     ([7, 8], [9, 4])
     """
     min_size = check_window_sizes(how, size, min_size)
-    item_indices(histories)
+    check_item_indices(histories)
     targets, sizes = find_windows(histories, how, size, min_size, times, gap)
     if len(targets) == 0:
-        raise DataError(too_short(histories, min_size))
+        raise DataError(too_short_message(histories, min_size))
     return gather_windows(histories, targets, sizes)
 
 
@@ -88,7 +88,7 @@ def check_window_sizes(how: str, size: int, min_size: int | None) -> int:
     return min_size
 
 
-def too_short(histories: Groups, min_size: int) -> str:
+def too_short_message(histories: Groups, min_size: int) -> str:
     """Say that no history gives a window."""
     return (
         f"no history is long enough for a window: a group of {min_size} and its target need "
@@ -107,16 +107,16 @@ def find_windows(
     """Return for each window its target, as a position among all clicks, and its size."""
     starts, stops = histories.offsets[:-1], histories.offsets[1:]
     if how == "sliding":
-        targets, behind = _later_clicks(starts, stops, min_size)
+        targets, n_before = _sliding_targets(starts, stops, min_size)
     elif how == "leave_one_out":
-        targets, behind = stops - 1, stops - 1 - starts
+        targets, n_before = stops - 1, stops - 1 - starts
     else:
         if how == "session":
             starts, stops = _session_bounds(histories, times, gap)
-        targets, behind = _chunk_ends(starts, stops, size)
+        targets, n_before = _chunk_targets(starts, stops, size)
 
-    kept = behind >= min_size
-    return targets[kept], np.minimum(behind[kept], size)
+    kept = n_before >= min_size
+    return targets[kept], np.minimum(n_before[kept], size)
 
 
 def _session_bounds(
@@ -150,14 +150,14 @@ def _session_bounds(
     return starts, np.append(starts[1:], histories.n_objects)
 
 
-def _later_clicks(starts: IntArray, stops: IntArray, first: int) -> tuple[IntArray, IntArray]:
+def _sliding_targets(starts: IntArray, stops: IntArray, first: int) -> tuple[IntArray, IntArray]:
     """Return every click with at least `first` clicks before it, and how many those are."""
     counts = np.maximum(stops - starts - first, 0)
-    behind = ragged_rows(np.full(len(counts), first), counts)
-    return np.repeat(starts, counts) + behind, behind
+    n_before = ragged_rows(np.full(len(counts), first), counts)
+    return np.repeat(starts, counts) + n_before, n_before
 
 
-def _chunk_ends(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray, IntArray]:
+def _chunk_targets(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray, IntArray]:
     """Return the last click of each chunk of `size + 1`, and how many precede it there."""
     counts = -(-(stops - starts) // (size + 1))
     ordinal = ragged_rows(np.zeros(len(counts)), counts)
@@ -189,14 +189,17 @@ def blocks_of_histories(histories: Groups, clicks_at_once: int) -> Iterator[tupl
         first = last
 
 
-def large_enough(groups: Groups, min_size: int) -> Groups:
+def drop_small_groups(groups: Groups, min_size: int) -> Groups:
     """Return the groups of at least `min_size` objects; the same collection if all are.
 
     Raises DataError if none is.
     """
     if min_size <= 1:  # no group is empty, so that offsets on disk need not be read
         return groups
-    if all(np.diff(part).min(initial=min_size) >= min_size for part in _joined(groups.offsets)):
+    if all(
+        np.diff(part).min(initial=min_size) >= min_size
+        for part in _overlapping_blocks(groups.offsets)
+    ):
         return groups  # the common case of windows on disk, whose sizes may not fit in memory
     sizes = groups.sizes
     kept = np.flatnonzero(sizes >= min_size)
@@ -207,7 +210,7 @@ def large_enough(groups: Groups, min_size: int) -> Groups:
     return groups.subset(kept)
 
 
-def _joined(offsets: IntArray) -> Iterator[IntArray]:
+def _overlapping_blocks(offsets: IntArray) -> Iterator[IntArray]:
     """Yield offsets in blocks, each with the first one of the next."""
     for first, part in blocks(offsets):
         yield offsets[first : first + len(part) + 1]

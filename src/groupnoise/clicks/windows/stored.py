@@ -17,7 +17,7 @@ from groupnoise.clicks.windows.cutting import (
     check_window_sizes,
     find_windows,
     gather_windows,
-    too_short,
+    too_short_message,
 )
 from groupnoise.core.arrays import IntArray, ProgressCallback, blocks
 from groupnoise.core.checks import check_count
@@ -109,7 +109,7 @@ def write_windows(
                 done = first_user + n_users
                 progress({"stage": "windows", "users": done, "of_users": len(histories)})
         if writers["targets"].n_rows == 0:
-            raise DataError(too_short(histories, min_size))
+            raise DataError(too_short_message(histories, min_size))
         entries = {name: writer.finish() for name, writer in writers.items()}
         write_manifest(building, "windows", entries, {"how": how, "size": size})
     mapped = open_groups(folder)
@@ -160,16 +160,16 @@ def windows_on_disk(
     other folder is refused. `wait`: leave the work to another process and wait until it is done.
     """
     folder = Path(folder)
-    wanted = {
+    origin = {
         "size": size,
         "min_size": min_size,
         "histories": _digest([histories.objects, histories.offsets]),
         "held out": _digest([np.zeros(0, np.int64) if held_out is None else held_out]),
     }
     if wait:
-        wait_until_made(folder, wanted)
+        wait_until_made(folder, origin)
     found = made_from(folder)
-    if found != wanted:
+    if found != origin:
         write_windows(
             folder,
             histories,
@@ -180,7 +180,7 @@ def windows_on_disk(
             clicks_at_once=max(1, OBJECTS_AT_ONCE // size),
             progress=progress,
         )
-        record_origin(folder, wanted)
+        record_origin(folder, origin)
     windows = open_groups(folder)
     assert isinstance(windows, Windows)
     return windows

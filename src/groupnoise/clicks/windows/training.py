@@ -12,7 +12,7 @@ from torch import nn
 
 from groupnoise.clicks.evidence.spectral import start_among_neighbours
 from groupnoise.clicks.table_recommender import TableRecommender
-from groupnoise.clicks.windows.cutting import cut_windows, large_enough
+from groupnoise.clicks.windows.cutting import cut_windows, drop_small_groups
 from groupnoise.core.candidates import (
     CandidateSource,
     FullCandidates,
@@ -89,10 +89,10 @@ class WindowTraining(TableRecommender):
         if training.targets is None:
             size = self._in_use("window_size")
             training = cut_windows(training, size=size, min_size=self.min_window).groups
-        training = large_enough(training, self.min_window)
+        training = drop_small_groups(training, self.min_window)
         self._resolve_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
-        starts = itertools.cycle(self._starts())
+        starts = itertools.cycle(self._initializations())
 
         def build(first_weights: torch.Generator) -> MatchingModel:
             model = self._build_model(first_weights, self._in_use("dim"), workers)
@@ -110,20 +110,20 @@ class WindowTraining(TableRecommender):
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
-            moments=self._remembered(1)[0] if self.keep_optimizer else None,
+            moments=self._optimizer_states(1)[0] if self.keep_optimizer else None,
         )
         self._merge_members()
 
-    def _asking_for_clicks(self) -> list[str]:
+    def _click_only_parameters(self) -> list[str]:
         """Return the parameters that only clicks normalised by themselves have."""
-        asking = [
+        given = [
             name for name, default in CLICK_ONLY.items() if not _equal(getattr(self, name), default)
         ]
         if self.candidates == "in_batch":
-            asking.append("candidates")
+            given.append("candidates")
         if not isinstance(self.init, str):
-            asking.append("init")
-        return asking
+            given.append("init")
+        return given
 
     def _explicit_decisions(self) -> Decisions:
         """Return the record of a fit that decided nothing."""
@@ -160,7 +160,7 @@ class WindowTraining(TableRecommender):
         # Also where a training failed before its members were merged.
         return self.model_
 
-    def _starts(self) -> Sequence[str]:
+    def _initializations(self) -> Sequence[str]:
         # What is neither a name nor a sequence is left for the check of names to refuse.
         init = self._in_use("init")
         return init if isinstance(init, (list, tuple)) else (init,)

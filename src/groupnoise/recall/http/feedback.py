@@ -106,7 +106,7 @@ def unknown_items(
     told = list({str(each): each for each in (*feedback.shown, *feedback.clicked)}.values())
     known: set[str] = set()
     for version, items in served:
-        places = items.places_of(told)
+        places = items.position_list(told)
         own = {str(each) for each, place in zip(told, places, strict=True) if place >= 0}
         known |= own
         lacking = [each for each in told if str(each) not in own]

@@ -86,7 +86,7 @@ class RecallRequest(Described):
     ] = {}
     """For attributes, how many items may share a value."""
     diversity: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0
-    """How much unlikeness counts beside the score."""
+    """How much dissimilarity counts beside the score."""
     min_score: Annotated[float | None, Field(strict=True)] = None
     """Leave out matching scores below this."""
     interests: Annotated[int | None, Field(ge=1, le=MAX_INTERESTS, strict=True)] = None

@@ -360,7 +360,7 @@ class RecallService:
 
 
 def _warn_of_foreign(name: str, model: RecallModel, other: RecallModel) -> None:
-    if foreign := model.items.about_foreign(other.items):
+    if foreign := model.items.foreign_items_message(other.items):
         log("foreign_items", level=logging.WARNING, model=name, reason=foreign)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from groupnoise.clicks.baselines.networks import (
     binary_loss,
-    draw_against,
+    draw_negatives_for,
     hinge_loss,
     sampled_softmax_loss,
 )
@@ -102,6 +102,6 @@ def test_the_sampled_normaliser_is_right_on_average():
 
 def test_a_draw_that_hits_the_target_is_marked():
     targets = torch.zeros(200, dtype=torch.int64)
-    drawn, is_negative = draw_against(targets, 3, 2, torch.Generator().manual_seed(0))
+    drawn, is_negative = draw_negatives_for(targets, 3, 2, torch.Generator().manual_seed(0))
     assert (is_negative == (drawn != 0)).all()
     assert not is_negative.all()
