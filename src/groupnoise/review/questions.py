@@ -16,7 +16,7 @@ from groupnoise.audit.evidence import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError, OutputError
 from groupnoise.io.answer_files import OF_PEOPLE
-from groupnoise.io.columns.roles import TRUTH_NAMES
+from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.votes.resolution import Resolution
 
 MAX_CELL = 20_000
@@ -83,9 +83,7 @@ class RowQuestions:
         self.found = found
         self.pictures = pictures
         columns: list[str] = found.rows.columns
-        self.hidden = [
-            name for name in columns if name == truth or name.strip().lower() in TRUTH_NAMES
-        ]
+        self.hidden = [name for name in columns if name == truth or is_truth_name(name)]
         self._shown = [name for name in columns if name not in self.hidden]
         self.order: Sequence[int] = found.order.tolist()
         self.proposed: Sequence[str | None] = found.columns["label"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -58,8 +59,9 @@ def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | No
         tool = "Label Studio"
     elif any("responses" in record and "fields" in record for record in records):
         tool = "Argilla"
-    elif not any(isinstance(cell, Mapping) for record in records for cell in record.values()):
-        return pl.DataFrame(records, infer_schema_length=None, strict=False)
+    elif not any(_is_nested(cell) for record in records for cell in record.values()):
+        rows = [{key: _chosen(cell) for key, cell in record.items()} for record in records]
+        return pl.DataFrame(rows, infer_schema_length=None, strict=False)
     else:
         raise DataError(
             f"{name} is no export of Label Studio (tasks with `annotations`) or Argilla (records "
@@ -80,6 +82,15 @@ def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | No
     if not any(frame["id"]):
         frame = frame.drop("id")
     return frame, entries, tool
+
+
+def _chosen(cell: Any) -> Any:
+    """Return a cell; of Label Studio's `{"choices": [...]}`, several answers in one, as JSON."""
+    return json.dumps(next(iter(cell.values()))) if isinstance(cell, Mapping) else cell
+
+
+def _is_nested(cell: Any) -> bool:
+    return isinstance(cell, Mapping) and list(cell) not in (["choices"], ["labels"])
 
 
 def read_flat_export(table: Table, question: str | None) -> tuple[pl.DataFrame, list[Entry]] | None:

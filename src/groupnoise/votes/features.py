@@ -11,14 +11,15 @@ import numpy as np
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.scaling import Scaler
-from groupnoise.core.words import counted
+from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import written_columns
 from groupnoise.io.columns.features import NoFeaturesError, features_of_table
 from groupnoise.io.columns.no_features import RowAnswers, is_id_name
 from groupnoise.io.columns.roles import match_columns
-from groupnoise.io.columns.word_features import cells_as_text, guess_text_column
+from groupnoise.io.columns.word_features import cells_as_text, guess_text_columns
 from groupnoise.io.local_encoders import sentence_encoder
+from groupnoise.io.tables.cells import holds_times
 from groupnoise.io.tables.missing_numbers import Fill
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
@@ -95,9 +96,9 @@ def row_features(
     except DataError:
         if not parts:
             raise
-        report(f"left out {texts[0]!r}, whose words stand in one row each")
+        report(f"left out {quoted(texts)}, whose words stand in one row each")
         return parts[0]
-    report(f"took column {texts[0]!r} as text{', beside the others' * (len(parts) > 1)}")
+    report(f"took {_columns(texts)} as text{', beside the others' * (len(parts) > 1)}")
     return np.concatenate(parts, axis=1)
 
 
@@ -114,16 +115,19 @@ def _text_columns(
             f"(--text); it has {', '.join(table.frame.columns[:12])}.",
             "text",
         )
-    report(f"took column {names[0]!r} as text")
+    report(f"took {_columns(names)} as text")
     return names
 
 
 def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
-    """Return the column that looks like text among those that play no other part, if any."""
+    """Return the columns that look like text among those that play no other part."""
     used = {*taken, *written_columns(table)}
     free = [name for name in table.frame.columns if name not in used and not is_id_name(name)]
-    found = guess_text_column(table, free)
-    return [] if found is None else [found]
+    return guess_text_columns(table, [c for c in free if not holds_times(table.frame[c])])
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' * (len(names) > 1)} {quoted(names)}"
 
 
 def _texts(table: Table, names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
 from groupnoise.io.columns.cell_guess import indicator_columns
 from groupnoise.io.columns.names import INDICATORS
-from groupnoise.io.columns.roles import BESIDE_VOTES, TRUTH_NAMES, annotator_columns, match_columns
+from groupnoise.io.columns.roles import (
+    BESIDE_VOTES,
+    annotator_columns,
+    is_truth_name,
+    match_columns,
+)
 from groupnoise.io.labels.memberships import read_memberships
 from groupnoise.io.labels.spellings import as_known, split_names
 from groupnoise.io.tables.sources import Report, say_nothing
@@ -125,14 +131,15 @@ def read_votes(
     tell = report or say_nothing
     keep = split_names(keep_label)
     export = read_export(source, label)
-    if isinstance(export, pl.DataFrame):
-        source = export
-    elif export is not None:
+    is_plain = isinstance(export, pl.DataFrame)
+    if export is not None and not isinstance(export, pl.DataFrame):
         frame, entries, kind = export
         tell(f"took the file as an export of {kind}")
         table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")
         return _voted(table, entries, labels, (), keep, tell)
-    table = read_table(source, report=tell, **table_options)
+    table = read_table(export if is_plain else source, report=tell, **table_options)
+    if is_plain and isinstance(source, (str, Path)):
+        table = replace(table, origin=str(source), locate=lambda at: f"{source}, record {at}")
     flat = read_flat_export(table, label) if annotators is candidates is votes is None else None
     if flat is not None:
         tell("took the table as an export of Argilla")
@@ -311,7 +318,7 @@ def known_rows(voted: VotedRows, truth: str | None, report: Report) -> dict[int,
     if is_answered:
         truth = ANSWER
     if truth is None:
-        for column in [each for each in columns if each.strip().lower() in TRUTH_NAMES]:
+        for column in filter(is_truth_name, columns):
             report(f"left out {column!r}, called as the truth is; --truth {column} learns from it")
         return {}
     (name,) = match_columns("truth", [truth], voted.table.frame.columns, voted.table.origin)

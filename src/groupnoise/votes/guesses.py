@@ -12,7 +12,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import columns_of_answers
 from groupnoise.io.columns.names import usual_column
 from groupnoise.io.columns.no_features import is_id_name
-from groupnoise.io.columns.roles import TRUTH_NAMES
+from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.io.labels.lists import holds_label_lists
 from groupnoise.io.labels.spellings import columns_of_labels, joints_of, says_nothing, spelling_key
 from groupnoise.io.tables.cells import BOOLEANS, holds_times
@@ -259,6 +259,6 @@ def _is_of_row(frame: pl.DataFrame, parts: Mapping[str, str]) -> bool:
 
 def _called_labels(columns: Sequence[str]) -> set[str]:
     """Return columns that are called a label or the truth, which may be that of the votes."""
-    named = {name for name in columns if name.strip().lower() in TRUTH_NAMES}
+    named = {name for name in columns if is_truth_name(name)}
     usual = {usual_column(part, columns) for part in ("label", "truth")}
     return named | {name for name in usual if name is not None}

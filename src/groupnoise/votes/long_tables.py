@@ -23,6 +23,9 @@ from groupnoise.votes.part_names import LONG_NAMES, Said, first_named, joined_na
 
 VERDICT = "answer"
 """Column in which Prodigy says whether a label is accepted, rejected or ignored."""
+STATUS = ("status", "assignment_status")
+"""Columns in which Mechanical Turk and Toloka say whether work was accepted, however written."""
+TAKEN, NOT_TAKEN = {"approved", "accepted", "submitted"}, {"rejected", "expired", "skipped"}
 Place = Callable[[int, str], str]
 """Given a row and an annotator, says where that vote stands."""
 
@@ -162,7 +165,7 @@ def _entries(
         if "confidence" in parts
         else [None] * len(ids)
     )
-    said = _as_judged(table, parts["label"], list(said), report)
+    said = _without_rejected(table, _as_judged(table, parts["label"], list(said), report), report)
     rows = [number(name) for name in ids]
     strays = [line for line, at in enumerate(rows) if at < 0]
     if strays:
@@ -197,6 +200,23 @@ def _as_judged(table: Table, label: str, said: list[Said], report: Report) -> li
     if n_dropped := sum(vote is None for vote in judged) - sum(vote is None for vote in said):
         report(f"left out {counted(n_dropped, 'votes')} that column {VERDICT!r} takes back")
     return judged
+
+
+def _without_rejected(table: Table, said: list[Said], report: Report) -> list[Said]:
+    """Return votes without those of work that whoever paid for it rejected."""
+    name = first_named(table.frame.columns, STATUS)
+    if name is None:
+        return said
+    status = [str(cell or "").strip().lower() for cell in table.frame[name]]
+    if not TAKEN & set(status) or not set(status) <= {*TAKEN, *NOT_TAKEN, ""}:
+        return said
+    n_dropped = sum(each in NOT_TAKEN for each in status)
+    if n_dropped:
+        report(
+            f"left out {counted(n_dropped, 'votes')} that column {name!r} calls rejected; drop "
+            "the column to count them"
+        )
+    return [None if each in NOT_TAKEN else vote for each, vote in zip(status, said, strict=True)]
 
 
 def vote_columns(

@@ -15,7 +15,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import renamed_beside
 from groupnoise.io.columns.no_features import RowAnswers
-from groupnoise.io.columns.roles import TRUTH_NAMES
+from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.io.tables.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
@@ -355,7 +355,7 @@ def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:
 
 def _not_features(voted: VotedRows, truth: str | None) -> set[str]:
     """Return columns that hold votes, or the truth, which no model may see."""
-    named = {name for name in voted.table.frame.columns if name.strip().lower() in TRUTH_NAMES}
+    named = {name for name in voted.table.frame.columns if is_truth_name(name)}
     beside = columns_beside(voted.table, voted.columns)
     return {*voted.columns, *beside, *named, *([truth] if truth is not None else [])}
 

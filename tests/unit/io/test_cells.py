@@ -40,3 +40,10 @@ def test_a_time_of_another_form_is_shown_beside_one_of_the_others(tmp_path):
     )
     with pytest.raises(DataError, match=re.escape(said)):
         read_clicks(path)
+
+
+def test_a_limit_of_detection_is_refused_with_what_to_write(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y,candidates\n0.5,1,a\n<0.2,2,a;b\n2.5,3,b\n")
+    with pytest.raises(DataError, match=r"line 3: .*'<0.2', which is a limit of detection.*half"):
+        read_candidates(path)

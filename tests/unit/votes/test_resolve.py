@@ -205,6 +205,26 @@ def test_lines_of_toloka_are_read():
     assert read_votes(lines).votes.counts.tolist() == [3] * 20
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("AssignmentStatus", ("Approved", "Rejected")),
+        ("ASSIGNMENT:status", ("APPROVED", "REJECTED")),
+    ],
+)
+def test_votes_of_rejected_work_do_not_count(status, words):
+    rows, people, labels = zip(*crowd_lines(), strict=True)
+    lines = pd.DataFrame({"HITId": rows, "WorkerId": people, "Answer.label": labels})
+    lines[status] = [words[person == people[0] and row == rows[0]] for row, person, _ in
+                     crowd_lines()]  # fmt: skip
+    found = read_votes(lines, report=(said := []).append)
+    assert found.votes.counts.sum() == 59
+    assert any(f"1 vote that column {status!r} calls rejected" in each for each in said)
+    # A status of the row itself is none of the vote.
+    lines[status] = "open"
+    assert read_votes(lines).votes.counts.sum() == 60
+
+
 def test_lines_of_prodigy_that_an_annotator_took_back_are_no_votes():
     said = []
     lines = pd.DataFrame({
@@ -373,6 +393,11 @@ def test_plain_records_are_a_table_and_drafts_are_no_votes(tmp_path):
     voted = read_votes(path, label="tone")
     assert voted.table.frame.columns == ["id", "text"]
     assert voted.votes.counts.tolist() == [2]
+    with pytest.raises(DataError, match=r"short\.json has no column that looks like the label"):
+        read_votes(path)
+    records[0]["tone"] = {"choices": ["good", "bad"]}
+    path.write_text(json.dumps(records))
+    assert read_votes(path, label="tone").votes.weights.tolist() == [[0.5, 0.5], [1.0, 0.0]]
     answers = [{"value": "good", "user_id": "u1"}, {"value": "bad", "status": "draft"}]
     record = {"fields": {"text": "x"}, "responses": {"tone": answers}}
     assert read_votes([record]).votes.class_names == ["good"]
@@ -424,6 +449,23 @@ def test_categories_are_compared_without_being_named():
     found = resolve(frame, fit=nearest_mean)
     assert "took the categories of 'region' as features" in found.notes
     assert accuracy(found, truth) > accuracy(resolve(frame, features=[], fit=nearest_mean), truth)
+
+
+def test_all_columns_of_text_are_read_but_no_reasons_for_labels():
+    generator = np.random.default_rng(0)
+    truth = generator.choice(["sport", "money"], size=80)
+    words = {"sport": ["goal", "match", "team"], "money": ["bank", "price", "share"]}
+    frame = pd.DataFrame({
+        "title": [" ".join(generator.choice(words[t], size=3)) for t in truth],
+        "body": [" ".join(generator.choice(["the", "a", "of", "is"], size=9)) for _ in truth],
+        "reason": [f"it says so in line {row}" for row in range(80)],
+        "seen": ["12 May 2024 10:00"] * 80,
+        "ann_1": [t if generator.random() < 0.7 else "sport" for t in truth],
+        "ann_2": [t if generator.random() < 0.7 else "money" for t in truth],
+    })  # fmt: skip
+    found = resolve(frame, fit=nearest_mean)
+    assert "took columns 'title' and 'body' as text" in found.notes
+    assert accuracy(found, truth) > 0.95
 
 
 def test_embeddings_need_one_vector_per_row(tmp_path):
@@ -828,6 +870,17 @@ def test_answers_of_language_models_are_heard_as_the_labels_that_they_name():
     assert "split the labels" not in told
 
 
+def test_a_reason_that_comes_back_beside_several_labels_is_no_label():
+    labels = ["bug", "wish", "question"] * 12
+    answers = [
+        f"**{label}**, because the user says so" if row % 4 else label
+        for row, label in enumerate(labels)
+    ]
+    frame = pd.DataFrame({"ann_1": labels, "ann_2": labels, "gpt": answers})
+    votes = read_votes(frame, annotators=["ann_1", "ann_2", "gpt"]).votes
+    assert votes.class_names == ["bug", "question", "wish"]
+
+
 def test_a_column_of_answers_beside_annotators_is_pointed_out():
     frame, _ = answers_of_models()
     notes = resolve(frame[~frame["answer"].str.contains("or nothing")]).notes
@@ -1074,6 +1127,10 @@ def test_comments_beside_votes_are_none_and_a_truth_is_told_of():
     assert any(
         "'gold', called as the truth is; --truth gold learns" in each for each in found.notes
     )
+    frame["label_truth"] = frame.pop("gold")
+    notes = resolve(frame, fit=nearest_mean).notes
+    assert any("'label_truth', called as the truth is" in each for each in notes)
+    assert not any("--annotators" in each for each in notes)
 
 
 def test_an_empty_list_of_features_leaves_the_votes_alone():

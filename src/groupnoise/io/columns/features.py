@@ -15,7 +15,7 @@ from groupnoise.io.answer_files import written_columns
 from groupnoise.io.columns.no_features import RowAnswers, is_id_name, say_of_nines, why_no_feature
 from groupnoise.io.columns.roles import match_columns
 from groupnoise.io.columns.word_features import (
-    guess_text_column,
+    guess_text_columns,
     has_words,
     names_categories,
     read_words,
@@ -120,7 +120,8 @@ def _names_with_words(
         )
         if any(_holds_lists(table, c) for c in free) or has_numbers:
             return None
-        texts = [guess_text_column(table, [c for c in free if not is_id_name(c)])]
+        free = [c for c in free if not is_id_name(c) and not holds_times(table.frame[c])]
+        texts = guess_text_columns(table, free)
         named: list[str] = []
     else:
         named = match_columns("features", features, columns, table.origin)
@@ -128,9 +129,9 @@ def _names_with_words(
             c
             for c in named
             if not is_mostly_numeric(table, c)
-            and (guess_text_column(table, [c]) or names_categories(table, c))
+            and (guess_text_columns(table, [c]) or names_categories(table, c))
         ]
-    found = {column: word_features(table, column) for column in texts if column is not None}
+    found = {column: word_features(table, column) for column in texts}
     for column, words in found.items():
         report(f"took {counted(len(words), 'words')} of column {column!r} as features")
     _empty_categories(table, found, report)
@@ -244,10 +245,10 @@ def feature_columns(
             left_out[column] = "hardly ever differs"
     chosen = [column for column in numeric if column not in left_out]
     recurring = [column for column in recurring if column not in left_out]
-    text = None
+    texts: list[str] = []
     if answers is not None and takes_text and 0 < len(chosen) <= MAX_BESIDE_TEXT:
-        text = _text_beside(table, [c for c in words if c not in categories], group_of_row)
-        left_out.pop(text, None)  # type: ignore[arg-type]
+        texts = _text_beside(table, [c for c in words if c not in categories], group_of_row)
+        left_out = {column: why for column, why in left_out.items() if column not in texts}
     if not chosen and not recurring:
         others = f" ({_listing(left_out)})" if left_out else ""
         words = [column for column, why in left_out.items() if why.startswith("not numeric")]
@@ -257,7 +258,7 @@ def feature_columns(
             f"numbers or of text with `features` (--features{such_as})."
         )
     _say_taken(table, chosen, recurring, report)
-    if text is not None:
+    for text in texts:
         report(f"took the words of column {text!r} as features, beside the numbers")
         recurring.append(text)
     if left_out:
@@ -265,20 +266,20 @@ def feature_columns(
     return chosen, recurring
 
 
-def _text_beside(table: Table, free: Collection[str], group_of_row: IntArray | None) -> str | None:
-    """Return the column of text to be read beside numbers, if any.
+def _text_beside(table: Table, free: Collection[str], group_of_row: IntArray | None) -> list[str]:
+    """Return the columns of text to be read beside numbers.
 
     Text that whole groups share tells no object of theirs from the others.
     """
     free = [c for c in free if not is_id_name(c) and not holds_times(table.frame[c])]
-    column = guess_text_column(table, free)
-    if column is None or not has_words(table, column):
-        return None
-    if group_of_row is not None:
-        pairs = pl.DataFrame({"group": group_of_row, "cells": table.frame[column]}).unique()
-        if len(pairs) == pairs["group"].n_unique():
-            return None
-    return column
+    found = [c for c in guess_text_columns(table, free) if has_words(table, c)]
+    return [c for c in found if group_of_row is None or not _is_shared(table, c, group_of_row)]
+
+
+def _is_shared(table: Table, column: str, group_of_row: IntArray) -> bool:
+    """Tell whether all rows of each group have the same cell."""
+    pairs = pl.DataFrame({"group": group_of_row, "cells": table.frame[column]}).unique()
+    return len(pairs) == pairs["group"].n_unique()
 
 
 def _say_taken(

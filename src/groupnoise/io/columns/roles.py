@@ -42,8 +42,21 @@ BESIDE_VOTES = re.compile(
 MIN_TIMESTAMP = 1e6
 """Ratings are smaller, seconds since 1970 larger."""
 CLICK_PARTS = ("user", "item", "time", "rating")
-TRUTH_NAMES = ("truth", "true_label", "ground_truth", "gold", "gold_label")
-"""Columns of the truth beside votes: neither a model nor who answers may see them."""
+_TRUTH = re.compile(
+    r"(\w+_)?(truth|true_label|true_class|gold|gold_label|gold_standard)|golden:\w+"
+)
+"""How columns of the truth beside votes are called, those of Toloka's control tasks too."""
+
+
+def is_truth_name(column: str) -> bool:
+    """Tell whether a column is called as the truth beside votes is.
+
+    Neither a model nor who answers may see such columns.
+
+    >>> is_truth_name("label_truth"), is_truth_name("GOLDEN:result"), is_truth_name("golden_age")
+    (True, True, False)
+    """
+    return _TRUTH.fullmatch(plain_name(column)) is not None
 
 
 def pick_column(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -30,11 +31,19 @@ ROWS_OF_A_CATEGORY = 10
 """Rows of each category, on average, from which on they are features without being named."""
 MAX_SHOWN = 3
 """Categories that a sentence names at most."""
+ABOUT_LABELS = re.compile(
+    r"((annotator|annotation|label|vote|answer|review)_)?(comments?|notes?|remarks?|reasons?"
+    r"|rationale|explanation|justification)"
+)
+"""What a column is called, beside the text of a row, that says why it was labelled so."""
 TOKEN = r"(?u)\b\w+\b"
 
 
-def guess_text_column(table: Table, free: Collection[str]) -> str | None:
-    """Return the column with the most words, if it has a few per row."""
+def guess_text_columns(table: Table, free: Collection[str]) -> list[str]:
+    """Return the columns of a few words per row: the one with the most, and others that differ.
+
+    Beside it columns of categories, and what somebody wrote about the labels, are left out.
+    """
     n_words = {
         name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]
         for name in table.frame.columns
@@ -42,7 +51,18 @@ def guess_text_column(table: Table, free: Collection[str]) -> str | None:
         if not is_bracketed(table.frame[name])  # lists and weights of labels
     }
     most = max(n_words, key=lambda name: n_words[name], default=None)
-    return most if most is not None and n_words[most] >= MIN_TEXT_WORDS else None
+    return [
+        name
+        for name, n in n_words.items()
+        if n >= MIN_TEXT_WORDS and (name == most or _is_text_of_row(table, name))
+    ]
+
+
+def _is_text_of_row(table: Table, column: str) -> bool:
+    """Tell whether a column of words was there before anybody labelled the row, and differs."""
+    if ABOUT_LABELS.fullmatch(plain_name(column)):
+        return False
+    return not names_categories(table, column) and has_words(table, column)
 
 
 def names_categories(table: Table, column: str) -> bool:

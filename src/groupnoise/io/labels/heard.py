@@ -11,20 +11,24 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from groupnoise.core.words import MAX_PARTS, counted, join_with_and
-from groupnoise.io.labels.spellings import says_nothing, spelling_key, without_marks
+from groupnoise.io.labels.spellings import (
+    MIN_REASON,
+    says_nothing,
+    spelling_key,
+    without_marks,
+)
 
 MAX_LETTERS = 5
 """Letters that may stand as capitals and as small ones and mean one label each; more are an
 alphabet, of which both are learned."""
 MIN_ALIKE = 2
 """Labels of which one way to write them must be seen."""
-MIN_REASON = 4
-"""Words from which on what stands behind a label is a reason for it."""
 REPEATS = 1.5
 """How often one reason comes back at most, on average; names of labels come back."""
 MAX_LENGTH, MAX_LEADS = 100, 3
 """Letters within which an answer names its label, and what may lead to it; else it is a text."""
 _LEAD = re.compile(r"(?:[^:]{1,60}:|(?:\S+ ){1,7}(?:is|as)(?: an?| the)?)\s+(?=\S)")
+_BECAUSE = re.compile(r"\W*\b(?:because|since|due to|weil|parce que|porque|perché)\b")
 _TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\s+")
 
 
@@ -114,8 +118,9 @@ def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
 
     Such as `category: cat`, `the animal is a cat` or `cat, because it has whiskers and a tail`.
     What leads to the label must lead to known labels alone, and to two or more; reasons must be
-    many words that hardly ever come back, or `food: other` and `car - of a rental firm` would be no
-    labels of their own. `counts`: how often each answer was written, in small letters.
+    many words that hardly ever come back, or begin with `because`, or `food: other` and `car - of a
+    rental firm` would be no labels of their own. `counts`: how often each answer was written, in
+    small letters.
 
     >>> said = {"cat": 5, "dog": 5, "label: cat": 1, "label: dog": 2, "food: other": 2}
     >>> labels_in_answers(said)
@@ -135,8 +140,11 @@ def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
     for answers in leads.values():
         if None not in answers.values() and len(set(answers.values())) >= MIN_ALIKE:
             found |= {key: label for key, label in answers.items() if label is not None}
-    n_said = sum(counts[key] for key in reasons)
-    if len(set(reasons.values())) >= MIN_ALIKE and n_said <= REPEATS * len(reasons):
+    told = {key: label for key, label in reasons.items() if _BECAUSE.match(key, len(label))}
+    others = reasons.keys() - told.keys()
+    if sum(counts[key] for key in others) > REPEATS * len(others):
+        reasons = told
+    if len(set(reasons.values())) >= MIN_ALIKE:
         found |= {key: label for key, label in reasons.items() if key not in found}
     return {key: label for key, label in found.items() if label not in found}
 

@@ -46,6 +46,8 @@ JOINTS = (
 """What may join several labels in a cell besides what hardly ever stands inside of one."""
 MIN_JOINED, EXPLAINED = 3, 0.9
 """Different pairs that a joint must have made of known labels, and their least share."""
+MIN_REASON = 4
+"""Words from which on what stands behind a label is a reason for it."""
 MAX_NAMED = 3
 """Labels of one joint from which on it is pointed out."""
 QUOTING = "*`\"'“”‘’„«»‹›"
@@ -254,7 +256,13 @@ def _explains(counts: Mapping[str, int], joints: tuple[str, ...]) -> bool:
     for each in sets:
         for part in each:
             beside.setdefault(part, set()).update(each - {part})
-    known |= {part for part, others in beside.items() if len(others) > 1}
+    first = {spelling_key(split_at(cell, joints)[0]) for cell in joined}
+    # What only ever follows a label, in many words, is a reason for it.
+    known |= {
+        part
+        for part, others in beside.items()
+        if len(others) > 1 and (part in first or len(part.split()) < MIN_REASON)
+    }
     n_joined = sum(counts[cell] for cell in joined)
     n_known = sum(counts[cell] for cell, parts in joined.items() if parts <= known)
     # Parts of titles and of names are many.

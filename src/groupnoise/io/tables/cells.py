@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,8 @@ FURTHER_FORMS = (
 """Forms of dates that are tried where the usual ones do not fit."""
 COMPACT = (19_000_101, 20_991_231)
 """Dates as 20240131: numbers that rise as time does."""
+_BOUND = r"^\s*[<>≤≥]=?\s*[+-]?\d[\d.,]*"
+"""How laboratories write that a number is below or above what they can measure."""
 BOOLEANS = (
     ("true", "false"), ("yes", "no"), ("ja", "nein"), ("oui", "non"), ("wahr", "falsch"),
 )  # fmt: skip
@@ -95,12 +98,12 @@ def read_numbers(table: Table, column: str) -> FloatArray:
     numbers = text.cast(pl.Float64, strict=False)
     if numbers.null_count():
         check_decimal_commas(table, [column])
-    _check_cells(
-        table, column, cells, numbers.is_null(), "is not a number", "correct or drop that row"
-    )
-    _check_cells(
-        table, column, cells, ~numbers.is_finite(), "is not finite", "impute or drop that row"
-    )
+    is_bounded = numbers.is_null() & text.cast(pl.String).str.contains(_BOUND)
+    told = partial(_check_cells, table, column, cells)
+    half = "write a number in its place, such as half of a lower limit"
+    told(is_bounded, "is a limit of detection and no number", half)
+    told(numbers.is_null(), "is not a number", "correct or drop that row")
+    told(~numbers.is_finite(), "is not finite", "impute or drop that row")
     return numbers.to_numpy()
 
 
