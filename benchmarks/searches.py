@@ -26,7 +26,7 @@ import torch
 from _record import write_result
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
-from groupnoise.candidates.noise import replace_candidates
+from groupnoise.candidates.synthetic import replace_candidates
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.core.metrics import accuracy
 from groupnoise.io import BagDataset, PartialLabelDataset, load_dataset

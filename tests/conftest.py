@@ -66,11 +66,11 @@ def browser():
 @pytest.fixture(scope="module")
 def small_forests():
     """Few trees in forests, where how well they answer is not what is tested."""
-    from groupnoise.candidates import solved
+    from groupnoise.candidates import gradient_free
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solved, "N_TREES", 12)
-        patch.setattr(solved, "N_TRIED", 10)
+        patch.setattr(gradient_free, "N_TREES", 12)
+        patch.setattr(gradient_free, "N_TREES_PER_ITERATION", 10)
         yield
 
 

@@ -43,13 +43,6 @@ SWITCHBOARDS = {"io/folders/model_files.py": ROOMS, "io/named.py": ROOMS, "io/se
 WITHOUT_TORCH = {"io", "pages", "recall", "audit", "votes", "review", "reproduce", "cli"}
 """Folders that import torch, if at all, inside a function."""
 
-KNOWN_BREACHES: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("candidates/__init__.py", "groupnoise.bags.digits"),
-    }
-)
-"""Imports against the table that wait to be mended; the list may only become shorter."""
-
 
 @dataclass(frozen=True)
 class Import:
@@ -123,7 +116,7 @@ def our_imports() -> list[Import]:
 
 
 def listed(breaches: list[Import]) -> set[tuple[str, str]]:
-    return {(each.file, each.module) for each in breaches} - KNOWN_BREACHES
+    return {(each.file, each.module) for each in breaches}
 
 
 def crosses_folders(each: Import) -> bool:
@@ -145,11 +138,6 @@ def test_folders_import_only_what_the_table_allows():
             not in allowed.get(each.importer, set()) | SWITCHBOARDS.get(each.file, set())
         ]
     )
-
-
-def test_known_breaches_still_exist():
-    found = {(each.file, each.module) for each in our_imports()}
-    assert found >= KNOWN_BREACHES, "mended: take it off the list"
 
 
 def test_nothing_but_the_entry_point_imports_the_command_line():

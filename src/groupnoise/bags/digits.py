@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from typing import Literal
 
 import numpy as np
 
-from groupnoise.candidates.noise import draw_candidates, uniform_affinity
+from groupnoise.candidates.synthetic import N_DIGITS, PARTS, Part, digit_pool
 from groupnoise.core.arrays import (
     FloatArray,
     IntArray,
@@ -21,14 +18,8 @@ from groupnoise.core.arrays import (
 from groupnoise.core.checks import check_choice, check_count, check_fraction
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.datasets import BagDataset, PartialLabelDataset, split_rows
+from groupnoise.io.datasets import BagDataset
 
-Part = Literal["all", "train", "validation", "test"]
-PARTS = ("train", "validation", "test")
-
-N_DIGITS = 10
-LOOK_ALIKES = ((1, 7), (3, 8), (4, 9), (0, 6), (2, 3), (5, 9))
-LOOK_ALIKE_WEIGHT = 8.0
 NEIGHBOURHOOD = 12
 """Background digits of a bag are drawn among this many nearest neighbours of one of them."""
 NONSENSE_TEXT = """
@@ -51,43 +42,6 @@ that I was brave and others meek, yet both were equal, damp and scattered with a
 quiet week. What makes a choice is mostly weather, a zigzag hare, a jay in flight; the lanes, I
 hear, join back together behind the church, just out of sight.
 """
-
-
-@dataclass(frozen=True)
-class _Pool:
-    """The digits one part may draw from: pictures of shape (n, 8, 8) in [0, 1], and labels."""
-
-    images: FloatArray
-    labels: IntArray
-
-    @property
-    def features(self) -> FloatArray:
-        return self.images.reshape(len(self.images), -1)
-
-    def only(self, rows: IntArray) -> _Pool:
-        return _Pool(self.images[rows], self.labels[rows])
-
-
-@cache
-def _all_digits() -> _Pool:
-    """Return all digits; their file is text, and is read once."""
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    return _Pool(digits.images.astype(np.float32) / 16, digits.target.astype(np.int64))
-
-
-def _digit_pool(part: Part) -> _Pool:
-    """Return the digits of a part; the parts are disjoint and the same in every run.
-
-    The seed is fixed on purpose: pools that moved with `random_state` would let a digit be in
-    the training bags of one call and in the test bags of the next.
-    """
-    pool = _all_digits()
-    if part == "all":
-        return pool.only(np.arange(len(pool.labels)))  # a copy: the caller may write to it
-    rows = split_rows(len(pool.labels), (0.6, 0.2, 0.2), random_state=0)
-    return pool.only(rows[PARTS.index(part)])
 
 
 def load_digit_bags(
@@ -139,7 +93,7 @@ def load_digit_bags(
     """
     _check_bag_parameters(n_bags, size, n_classes, witness_rate, part)
     generator = generator_from(random_state)
-    pool = _digit_pool(part)
+    pool = digit_pool(part)
     background = np.flatnonzero(pool.labels >= n_classes)
     neighbours = _nearest(pool.features[background], NEIGHBOURHOOD if correlated else None)
     members = [np.flatnonzero(pool.labels == label) for label in range(n_classes)]
@@ -154,7 +108,7 @@ def load_digit_bags(
         rest = _draw(near, bag_size - n_witnesses, generator)
         drawn.append(generator.permutation(np.concatenate([witnesses, rest])))
 
-    bag = pool.only(np.concatenate(drawn))
+    bag = pool.subset(np.concatenate(drawn))
     return BagDataset(
         name="digit bags",
         bags=Groups(bag.features, offsets_from_sizes(bag_sizes)),
@@ -162,67 +116,6 @@ def load_digit_bags(
         class_names=[str(label) for label in range(n_classes)],
         instance_labels=np.where(bag.labels < n_classes, bag.labels, -1),
         images=bag.images,
-    )
-
-
-def load_digit_candidates(
-    *,
-    n_distractors: int | tuple[int, int] = (1, 3),
-    ambiguous_rate: float = 1.0,
-    correlated: bool = True,
-    part: Part = "all",
-    random_state: RandomState = None,
-) -> PartialLabelDataset:
-    """Give every handwritten digit a set of candidate labels, one of them right.
-
-    Parameters
-    ----------
-    n_distractors : int or (int, int), default=(1, 3)
-        How many wrong labels an ambiguous row carries, or their least and greatest number.
-    ambiguous_rate : float, default=1.0
-        The share of rows that carry wrong labels at all.
-    correlated : bool, default=True
-        Draw look-alikes (3 and 8, 4 and 9, 1 and 7, ...) more often than other digits, as an
-        annotator in doubt would. False draws evenly.
-    part : {"all", "train", "validation", "test"}, default="all"
-        Which digits to return; the three parts are disjoint and do not depend on the seed.
-    random_state : int, numpy generator or None, default=None
-        Decides the candidates.
-
-    Returns
-    -------
-    PartialLabelDataset
-        Features are the 64 grey values in [0, 1].
-
-    Examples
-    --------
-    >>> digits = load_digit_candidates(n_distractors=2, random_state=0)
-    >>> digits.candidates.shape, int(digits.candidates.sum(axis=1).max())
-    ((1797, 10), 3)
-    """
-    least, most = n_distractors if isinstance(n_distractors, tuple) else (n_distractors,) * 2
-    check_count("n_distractors", least, least=0)
-    check_count("n_distractors", most, least=least)
-    if most >= N_DIGITS:
-        raise ParameterError(f"n_distractors must be below {N_DIGITS}; got {n_distractors!r}.")
-    check_fraction("ambiguous_rate", ambiguous_rate)
-    check_choice("part", part, ("all", *PARTS))
-
-    generator = generator_from(random_state)
-    pool = _digit_pool(part)
-    counts = generator.integers(least, most, endpoint=True, size=len(pool.labels))
-    counts[generator.random(len(counts)) >= ambiguous_rate] = 0
-    affinity = uniform_affinity(N_DIGITS)
-    if correlated:
-        for one, other in LOOK_ALIKES:
-            affinity[one, other] = affinity[other, one] = LOOK_ALIKE_WEIGHT
-    return PartialLabelDataset(
-        name="digit candidates",
-        features=pool.features,
-        candidates=draw_candidates(pool.labels, counts, affinity, generator),
-        class_names=[str(label) for label in range(N_DIGITS)],
-        truth=pool.labels,
-        images=pool.images,
     )
 
 

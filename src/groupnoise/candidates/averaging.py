@@ -1,9 +1,9 @@
-"""Which settings answer together and how much each counts, how frequent labels are; fitted ones."""
+"""Which settings of a search are averaged, and the fitted average."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.candidates.answers import DETAILS
-from groupnoise.candidates.held_out import at_temperature, information
 from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.prediction import DETAILS
 from groupnoise.core.arrays import BoolArray, FloatArray, strip_prefix
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import GroupObjective, ObjectScores
@@ -33,34 +32,25 @@ from groupnoise.training.parameters import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SETTING = "setting-"
-"""What names of arrays begin with in a model folder, before the number of the setting."""
-
+SETTING_PREFIX = "setting-"
+"""Of array names in a model folder, followed by the number of the setting."""
 MAX_KERNELS = 2
-"""Kernels err alike, and the criterion flatters them: on `lost`, beside networks with a quarter of
-their epochs, the best kernel was ahead by the criterion and six points behind in accuracy."""
+"""Kernels make similar errors, and the criterion favours them: on `lost`, beside networks with a
+quarter of their epochs, the best kernel led by the criterion and was six points less accurate."""
 MIN_AVERAGED, MAX_AVERAGED = 3, 5
-"""Networks and kernels that are averaged: the best, and further ones that held-out rows cannot tell
-from it."""
-BEHIND = 4.0
-"""Standard errors behind the first beyond which one of them is never averaged."""
+"""Networks and kernels in the average: the best, and those that held-out rows cannot separate from
+it."""
+MAX_STD_ERRORS = 4.0
+"""Standard errors behind the best beyond which a setting is never averaged."""
 FORESTS = ("trees", "random trees")
-SHARE, SCALE = 1 / 3, 0.3
-"""Most that forests count beside the others, and information a row by which forests behind the best
-of these count e times less. The criterion flatters forests: on `birdsong` they are ahead by it and
-four points behind in accuracy."""
-LEAST, LEAST_TOLD = 0.1, 1 / 3
-"""What forests must count, and tell beside the best setting, to be asked at all. One that tells
-nothing beyond how frequent labels are would otherwise drown the others where a false label is
-a candidate nearly everywhere."""
-FACTORS = (0.35, 0.42, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.2)
-"""Of the temperatures of settings that answer together."""
-N_STEPS = 50
-"""Of expectation and maximization, for the frequencies of labels."""
-MIN_DISTANCE = 0.1
-"""Share of answers that must be amiss (total variation) before frequencies are heeded."""
-ERRORS = 1.5
-"""The same in units of what the number of held-out rows leaves to luck."""
+MAX_FOREST_WEIGHT, FOREST_SCALE = 1 / 3, 0.3
+"""Maximum weight of forests, and the information per row behind the best other setting by which it
+falls by a factor of e. The criterion favours forests: on `birdsong` they lead by it and are four
+points less accurate."""
+MIN_FOREST_WEIGHT, MIN_FOREST_INFORMATION = 0.1, 1 / 3
+"""Weight, and information relative to the best other setting, below which forests are left out.
+Where a false label is a candidate of nearly every row, a forest that has learned label frequencies
+alone would dominate the average."""
 
 
 class WeightedSettings(tuple[tuple[float, CandidateModel], ...]):
@@ -114,7 +104,7 @@ class WeightedSettings(tuple[tuple[float, CandidateModel], ...]):
             fitted, more = model._fitted_state()
             parameters = saved_parameters(model.get_params(deep=False))
             records.append({"weight": weight, "parameters": parameters, "fitted": fitted})
-            arrays.update({f"{SETTING}{number}.{name}": each for name, each in more.items()})
+            arrays.update({f"{SETTING_PREFIX}{number}.{name}": each for name, each in more.items()})
         return records, arrays
 
     @classmethod
@@ -124,7 +114,7 @@ class WeightedSettings(tuple[tuple[float, CandidateModel], ...]):
         """Return untrained settings as :meth:`state` described them; weights come later."""
         pairs = []
         for number, record in enumerate(records):
-            own = strip_prefix(f"{SETTING}{number}.", arrays)
+            own = strip_prefix(f"{SETTING_PREFIX}{number}.", arrays)
             own |= {name: each for name, each in arrays.items() if name.startswith(WEIGHTS)}
             parameters = read_parameters(record["parameters"])
             if parameters["encoder"] == OWN_ENCODER:
@@ -136,102 +126,40 @@ class WeightedSettings(tuple[tuple[float, CandidateModel], ...]):
 
 
 def averaged_options(search: Search) -> list[tuple[Option, float]]:
-    """Return the options that answer together, and how much each counts.
+    """Return the options to average and their weights, best first.
 
-    The best first; weights sum to one. Networks and kernels near the best of them count alike.
-    Forests err in other rows: beside them they count at most a third, the less the further
-    they are behind. `search`: all options with their scores.
+    Networks and kernels near the best of them have equal weights. Forests make different errors:
+    beside the others they get up to a third, less the further they are behind.
     """
     scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
-    told = {each.name: float(scores[each.name].mean()) for each in search.ranking}
+    mean = {each.name: float(scores[each.name].mean()) for each in search.ranking}
     forests = [each for each in search.ranking if each.parameters["encoder"] in FORESTS]
-    others = _near([each for each in search.ranking if each not in forests], scores)
-    forests = _near(forests, scores)
+    others = _near_best([each for each in search.ranking if each not in forests], scores)
+    forests = _near_best(forests, scores)
     share = 1.0 if forests else 0.0
     if others and forests:
-        best, ahead = told[forests[0].name], told[others[0].name]
-        share = SHARE * math.exp(min(0.0, best - ahead) / SCALE)
-        if share < LEAST or best < LEAST_TOLD * max(ahead, 0.0):
+        best, ahead = mean[forests[0].name], mean[others[0].name]
+        share = MAX_FOREST_WEIGHT * math.exp(min(0.0, best - ahead) / FOREST_SCALE)
+        if share < MIN_FOREST_WEIGHT or best < MIN_FOREST_INFORMATION * max(ahead, 0.0):
             forests, share = [], 0.0
     weights = {each.name: (1.0 - share) / len(others) for each in others}
     weights |= {each.name: share / len(forests) for each in forests}
     return [(each, weights[each.name]) for each in search.ranking if each.name in weights]
 
 
-def _near(ranking: list[Option], scores: Mapping[str, FloatArray]) -> list[Option]:
-    """Return the first of some options, and those not far behind it."""
+def _near_best(ranking: list[Option], scores: Mapping[str, FloatArray]) -> list[Option]:
+    """Return the first of a ranking, and those not far behind it."""
     kernels = [each for each in ranking if each.parameters["encoder"] == "kernel"]
     left = [each for each in ranking if each not in kernels[MAX_KERNELS:]] or kernels
     return [
         option
         for number, option in enumerate(left[:MAX_AVERAGED])
         if is_tied(
-            scores[left[0].name], scores[option.name], BEHIND if number < MIN_AVERAGED else 1.0
+            scores[left[0].name],
+            scores[option.name],
+            MAX_STD_ERRORS if number < MIN_AVERAGED else 1.0,
         )
     ]
-
-
-def common_factor(
-    predictions: Sequence[FloatArray], weights: Sequence[float], candidates: BoolArray
-) -> float:
-    """Return by what to multiply the temperatures of settings that answer together.
-
-    Settings that are each as sure as they may be sound too timid in an average, for they differ.
-    Under this factor the average tells most of held-out candidates.
-
-    One of `FACTORS`. `predictions`: what each setting says of held-out rows, (n_rows, n_classes)
-    each. `weights`: how much each counts. `candidates` (n_rows, n_classes): their candidate labels.
-    """
-
-    def told(factor: float) -> float:
-        surer = [at_temperature(each, factor) for each in predictions]
-        return float(information(np.average(surer, axis=0, weights=weights), candidates).mean())
-
-    return max(FACTORS, key=told)
-
-
-def label_frequencies(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
-    r"""Return how frequent labels are, by expectation and maximization.
-
-    Answers are changed by one factor for each label until their mean over the candidates of each
-    row is what they answer:
-
-    .. math:: \pi_c \leftarrow \frac1n \sum_i
-        \frac{[c \in S_i]\, P(c \mid x_i)\, \pi_c / \bar P_c}
-             {\sum_{d \in S_i} P(d \mid x_i)\, \pi_d / \bar P_d}
-
-    Of shape (n_classes,). `probabilities` (n_rows, n_classes): of held-out rows. `candidates`
-    (n_rows, n_classes): their candidate labels.
-    """
-    answered = np.maximum(probabilities.mean(axis=0), 1e-12)
-    within = probabilities * candidates
-    found: FloatArray = answered
-    for _ in range(N_STEPS):
-        shares = within * (found / answered)
-        found = (shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)).mean(axis=0)
-    return found
-
-
-def label_offsets(probabilities: FloatArray, candidates: BoolArray) -> tuple[float, ...] | None:
-    """Return what to add to the logarithms of answers so that labels are as frequent as they are.
-
-    Normalizing over rows keeps a label from winning only because it is a candidate of many rows,
-    and answers as if labels were equally frequent. That tells labels apart best, but where one
-    label is most of the truth it is answered far too rarely. Offsets shrink to nothing where
-    answers are nearly as frequent as labels: there they would be luck. None says so.
-
-    `probabilities`, `candidates`: as in :func:`label_frequencies`.
-    """
-    answered = np.maximum(probabilities.mean(axis=0), 1e-12)
-    frequent = label_frequencies(probabilities, candidates)
-    distance = float(np.abs(frequent - answered).sum()) / 2
-    # The mean distance of frequencies in a sample from those it was drawn from.
-    luck = math.sqrt(2 / math.pi) * np.sqrt(answered * (1 - answered) / len(candidates)).sum() / 2
-    strength = 1.0 - max(MIN_DISTANCE, ERRORS * float(luck)) / max(distance, 1e-12)
-    if strength <= 0:
-        return None
-    offsets = strength * np.log((frequent + 1e-6) / answered)
-    return tuple(round(float(each), 4) for each in offsets)
 
 
 @inherit_docstring

@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.candidates.answers import DETAILS, PAPER
 from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
-from groupnoise.candidates.decide import (
+from groupnoise.candidates.model import CandidateModel, read_rows
+from groupnoise.candidates.prediction import (
     DECIDED,
+    DETAILS,
+    PAPER,
     TRADE_OFF,
     explicit_values,
-    given_values,
     plain_values,
-    settings_to_train,
-    without_search,
+    resolved_values,
 )
-from groupnoise.candidates.held_out import HeldOutTrials
-from groupnoise.candidates.model import CandidateModel, read_rows
+from groupnoise.candidates.search import decide_settings, without_search
+from groupnoise.candidates.trials import HeldOutTrials
 from groupnoise.core.device import find_device
 from groupnoise.core.scaling import Scaler, remember_columns
 from groupnoise.core.words import inherit_docstring
@@ -187,7 +187,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             )
             self.decisions_ = without_search("explicit", {}, "All parameters were given.")
             return self
-        given = given_values(self)
+        given = resolved_values(self)
         CandidateModel(**given)._check_parameters()
         find_device(self.device)  # also where no network is taken
         rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
@@ -196,7 +196,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             trials = HeldOutTrials(
                 rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
             )
-            decisions = settings_to_train(self, trials, workers, checkpoint)
+            decisions = decide_settings(self, trials, workers, checkpoint)
             held = trials.average(decisions)
             self.set_calibration_ = held and fit_set_calibration(*held)
             doubt = held and unreliable_sets_warning(*held)

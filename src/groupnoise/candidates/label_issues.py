@@ -76,7 +76,7 @@ class LabelPosterior(NamedTuple):
     noise: FloatArray
 
 
-def weigh_evidence(
+def combine_evidence(
     given: IntArray, before: FloatArray, predicted: FloatArray | None, neighbours: IntArray | None
 ) -> LabelPosterior:
     """Weigh predictions, neighbours and the given labels against each other.
@@ -93,7 +93,9 @@ def weigh_evidence(
     belief = LabelPosterior(before, np.eye(before.shape[1]))
     for _ in range(N_SPREADING_STEPS):
         votes = belief.probabilities[neighbours].mean(axis=1)
-        belief = _with_noise(votes if predicted is None else combine(predicted, votes), given)
+        belief = _with_noise(
+            votes if predicted is None else multiply_evidence(predicted, votes), given
+        )
     return belief
 
 
@@ -102,7 +104,7 @@ def _with_noise(evidence: FloatArray, given: IntArray) -> LabelPosterior:
     return LabelPosterior(label_posterior(evidence, given, noise), noise)
 
 
-def combine(first: FloatArray, second: FloatArray) -> FloatArray:
+def multiply_evidence(first: FloatArray, second: FloatArray) -> FloatArray:
     """Multiply two kinds of evidence about the same rows, each (n_rows, n_classes)."""
     return normalized((first + FLOOR) * (second + FLOOR))
 
@@ -248,7 +250,7 @@ def find_label_issues(
                 f"X has {counted(len(rows), 'rows')}, but there are {len(given)} labels."
             )
         neighbours = nearest_rows(Scaler("standard").fit(rows)(rows), n_neighbors)
-    belief = weigh_evidence(given, np.eye(len(known))[given], normalized(table), neighbours)
+    belief = combine_evidence(given, np.eye(len(known))[given], normalized(table), neighbours)
     return judge_labels(belief, given, known)
 
 

@@ -11,8 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.candidates.answers import EVALUATION_BATCH, PAPER, CandidateAnswers
-from groupnoise.candidates.solved import KernelEncoder, count_landmarks, fit_kernel, grow_trees
+from groupnoise.candidates.gradient_free import (
+    KernelEncoder,
+    count_landmarks,
+    fit_kernel,
+    grow_trees,
+)
+from groupnoise.candidates.prediction import EVALUATION_BATCH, PAPER, CandidatePredictions
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,
@@ -53,7 +58,7 @@ from groupnoise.training.workers import Workers
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-SOLVED: dict[str, type[KernelEncoder] | type[TreesEncoder]] = {
+GRADIENT_FREE: dict[str, type[KernelEncoder] | type[TreesEncoder]] = {
     "kernel": KernelEncoder,
     "trees": TreesEncoder,
     "random trees": TreesEncoder,
@@ -63,7 +68,7 @@ SOLVED: dict[str, type[KernelEncoder] | type[TreesEncoder]] = {
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class CandidateModel(CandidateAnswers):
+class CandidateModel(CandidatePredictions):
     """Classify instances after learning from sets of candidate labels, under one setting.
 
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
@@ -180,8 +185,8 @@ class CandidateModel(CandidateAnswers):
             log_trust = log_candidate_weights(candidate_weights, indicator)
             pair = PriorMatching(pair, log_trust)
         counts = group_weights(self.class_weight, indicator, self.classes_)
-        if self._is_solved():
-            self._solve(inputs, indicator, log_trust, counts, generator)
+        if self._is_gradient_free():
+            self._fit_gradient_free(inputs, indicator, log_trust, counts, generator)
             return
         try:
             self._train_members(
@@ -196,7 +201,7 @@ class CandidateModel(CandidateAnswers):
             )
         finally:
             # Also after a training that failed: the best weights so far answer and are saved.
-            self._let_go_of_rows()
+            self._drop_training_rows()
 
     def _check_parameters(self) -> None:
         """Refuse values that no fit can have, before anything is tried."""
@@ -215,14 +220,14 @@ class CandidateModel(CandidateAnswers):
         self._plan()
         if not (is_auto(self.temperature) or is_auto(self.weighting_strength)):
             self._objective()
-        if isinstance(self.encoder, str) and not self._is_solved():
+        if isinstance(self.encoder, str) and not self._is_gradient_free():
             self._feature_encoder(1, 1, torch.Generator())
 
-    def _is_solved(self) -> bool:
+    def _is_gradient_free(self) -> bool:
         """Tell whether the encoder is found at once instead of trained step by step."""
-        return isinstance(self.encoder, str) and self.encoder in SOLVED
+        return isinstance(self.encoder, str) and self.encoder in GRADIENT_FREE
 
-    def _solve(
+    def _fit_gradient_free(
         self,
         inputs: Tensor,
         indicator: BoolArray,
@@ -245,7 +250,7 @@ class CandidateModel(CandidateAnswers):
         else:
             extra = self.encoder == "random trees"
             encoder, errors = grow_trees(inputs.numpy(), indicator, extra=extra, **given)
-        self.model_ = self._around(encoder, inputs)
+        self.model_ = self._logit_model(encoder, inputs)
         self.members_ = nn.ModuleList([self.model_])
         self.history_ = History()
         for number, error in enumerate(errors):
@@ -253,15 +258,15 @@ class CandidateModel(CandidateAnswers):
             self.history_.append(record)
             if self.on_epoch is not None:
                 self.on_epoch(record)
-        self._let_go_of_rows()
+        self._drop_training_rows()
 
-    def _around(self, encoder: nn.Module, inputs: Tensor | None) -> MatchingModel:
+    def _logit_model(self, encoder: nn.Module, inputs: Tensor | None) -> MatchingModel:
         """Return a model whose g gives the logits themselves: f is one unit vector per label."""
         n_rows = 0 if inputs is None else len(inputs)
         labels = unit_vectors(len(self.classes_))
         return MatchingModel(labels, encoder, n_targets=n_rows, target_inputs=inputs)
 
-    def _let_go_of_rows(self) -> None:
+    def _drop_training_rows(self) -> None:
         """Keep the denominators of the labels, not the training rows.
 
         Only a kernel keeps rows, as its landmarks.
@@ -356,7 +361,7 @@ class CandidateModel(CandidateAnswers):
         arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normalizer_}
         arrays |= self._set_arrays()
         state = self._classifier_state()
-        if self._is_solved():
+        if self._is_gradient_free():
             (encoder,) = (model.target_encoder for model in self._models())
             assert isinstance(encoder, (KernelEncoder, TreesEncoder))
             state |= encoder.sizes()
@@ -367,10 +372,10 @@ class CandidateModel(CandidateAnswers):
         self._restore_sets(arrays)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normalizer_ = arrays["log_normalizer"]
-        if self._is_solved():
-            kind = SOLVED[str(self.encoder)]
+        if self._is_gradient_free():
+            kind = GRADIENT_FREE[str(self.encoder)]
             encoder = kind.of_sizes(fitted, self.n_features_in_, len(self.classes_))
-            self.model_ = self._around(encoder, None)
+            self.model_ = self._logit_model(encoder, None)
             self.members_ = nn.ModuleList([self.model_])
             return
         self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)

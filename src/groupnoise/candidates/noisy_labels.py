@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.candidates.answers import CandidateParameters
 from groupnoise.candidates.label_issues import (
     LabelIssues,
     LabelPosterior,
+    combine_evidence,
     cross_fit,
     judge_labels,
     nearest_rows,
     read_single_labels,
-    weigh_evidence,
 )
 from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.prediction import CandidateParameters
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
 from groupnoise.core.objective import Selection
@@ -151,7 +151,7 @@ class NoisyLabelClassifier(CandidateModel):
             trusted = belief.probabilities
             if self.evidence != "neighbours":
                 predicted = self._predict_held_out(rows, given, trusted, classes, generator)
-            belief = weigh_evidence(given, trusted, predicted, neighbours)
+            belief = combine_evidence(given, trusted, predicted, neighbours)
         return belief
 
     def _predict_held_out(

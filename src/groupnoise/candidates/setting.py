@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.candidates.files import read_candidates
 from groupnoise.candidates.label_issues import PartialLabelSource
+from groupnoise.candidates.reading import read_candidates
 from groupnoise.core.arrays import FloatArray, IntArray, first_equal_rows
 from groupnoise.core.checks import check_features
 from groupnoise.core.class_metrics import (

@@ -22,10 +22,10 @@ from groupnoise.bags.digits import (
     WALK_TEXT,
     draw_letter_words,
     load_digit_bags,
-    load_digit_candidates,
     words_of,
 )
 from groupnoise.bags.sival import load_amil, make_sival_like
+from groupnoise.candidates.synthetic import load_digit_candidates
 from groupnoise.clicks.shop import make_shop
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, offsets_from_sizes
 from groupnoise.core.groups import Groups
@@ -64,7 +64,9 @@ def load_bags_npz(path: Path) -> BagDataset:
 
 def load_candidates_mat(path: Path) -> PartialLabelDataset:
     """Read `data`, `target` and `partial_target`, with labels along either axis."""
-    from groupnoise.candidates.files import read_candidates  # loads polars, which others do without
+    from groupnoise.candidates.reading import (
+        read_candidates,  # loads polars, which others do without
+    )
 
     return read_candidates(path)
 

@@ -15,9 +15,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from groupnoise.bags.digits import load_digit_bags, load_digit_candidates
+from groupnoise.bags.digits import load_digit_bags
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
 from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
+from groupnoise.candidates.synthetic import load_digit_candidates
 from groupnoise.clicks.estimator import MaxMatchingRecommender
 from groupnoise.clicks.evaluation.splits import split_clicks
 from groupnoise.clicks.shop import make_shop

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.candidates.noise import replace_candidates
+from groupnoise.candidates.synthetic import replace_candidates
 from groupnoise.exceptions import ConfigError, DataError
 from groupnoise.io.datasets import BagDataset, PartialLabelDataset, subset_bags
 from groupnoise.io.named import Dataset, load_dataset

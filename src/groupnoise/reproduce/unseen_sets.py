@@ -166,7 +166,7 @@ def noisy_candidates(
     generator: np.random.Generator,
 ) -> BoolArray:
     """Return candidates of rows whose class is known: `noise` is one of `NOISES`."""
-    from groupnoise.candidates.noise import add_candidates
+    from groupnoise.candidates.synthetic import add_candidates
 
     if noise not in NOISES:
         raise ConfigError(f"noise is one of {', '.join(NOISES)}; got {noise!r}.")

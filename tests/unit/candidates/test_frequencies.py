@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingPartialLabelClassifier
-from groupnoise.candidates.averaging import N_STEPS, label_frequencies, label_offsets
+from groupnoise.candidates.trials import N_EM_STEPS, label_frequencies, label_offsets
 from groupnoise.exceptions import ParameterError
 from groupnoise.reproduce.unseen_sets import noisy_candidates
 
@@ -25,7 +25,7 @@ def test_frequencies_are_those_of_a_plain_loop():
     probabilities, candidates, _ = answers(40)
     answered = [float(np.mean(probabilities[:, c])) for c in range(3)]
     found = list(answered)
-    for _ in range(N_STEPS):
+    for _ in range(N_EM_STEPS):
         total = [0.0, 0.0, 0.0]
         for row, holds in zip(probabilities, candidates, strict=True):
             shares = [row[c] * found[c] / answered[c] if holds[c] else 0.0 for c in range(3)]

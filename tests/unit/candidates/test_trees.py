@@ -13,16 +13,16 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
-from groupnoise.candidates import add_candidates, solved
-from groupnoise.candidates.solved import Growing, grow_trees
+from groupnoise.candidates import add_candidates, gradient_free
+from groupnoise.candidates.gradient_free import ForestBuilder, grow_trees
 from groupnoise.core.trees import FLOOR, MAX_DEPTH, join_trees
 from groupnoise.exceptions import ModelFileError
 
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(solved, "N_TREES", 12)
-    monkeypatch.setattr(solved, "N_TRIED", 10)
+    monkeypatch.setattr(gradient_free, "N_TREES", 12)
+    monkeypatch.setattr(gradient_free, "N_TREES_PER_ITERATION", 10)
 
 
 def wine():
@@ -45,14 +45,14 @@ def test_an_encoder_walks_from_node_to_node():
         FLOOR,
     )
     np.testing.assert_allclose(encoder(torch.from_numpy(rows[60:70])), expected, atol=1e-5)
-    assert len(errors) == solved.N_TURNS
+    assert len(errors) == gradient_free.N_ITERATIONS
 
 
 def test_tables_answer_what_the_trees_answered():
     rows, candidates, _ = wine()
     weights, generator = np.ones(80), np.random.default_rng(0)
     shares = candidates[:80] / candidates[:80].sum(axis=1, keepdims=True)
-    growing = [Growing(rows[:80], weights, extra, generator) for extra in (False, True)]
+    growing = [ForestBuilder(rows[:80], weights, extra, generator) for extra in (False, True)]
     grown = [each.tree(shares, each.draw()) for each in growing]
     mean = np.mean([each.predict(rows) for each in grown], axis=0)
     logits = join_trees(grown, rows.shape[1])(torch.from_numpy(rows)).numpy()
@@ -62,7 +62,7 @@ def test_tables_answer_what_the_trees_answered():
 @pytest.mark.parametrize("kind", [DecisionTreeRegressor, ExtraTreeRegressor])
 def test_trees_grown_without_checks_are_those_grown_with_them(kind):
     rows, candidates, _ = wine()
-    growing = Growing(
+    growing = ForestBuilder(
         rows, np.ones(len(rows)), kind is ExtraTreeRegressor, np.random.default_rng(0)
     )
     growing.tree(candidates.astype(float), growing.draw())  # the second is not touched by the first
@@ -82,7 +82,7 @@ def test_a_row_is_judged_by_trees_that_did_not_see_it():
     # One row says something else than its neighbours: whoever saw it repeats it.
     shares = np.tile([1.0, 0.0], (40, 1))
     shares[20] = [0.0, 1.0]
-    unseen = Growing(rows, np.ones(40), False, generator).answers_of_others(shares)
+    unseen = ForestBuilder(rows, np.ones(40), False, generator).out_of_bag_shares(shares)
     assert unseen[20, 1] == 0.0
     assert unseen[[19, 21], 1].max() > 0.0
     np.testing.assert_allclose(unseen.sum(axis=1), 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from groupnoise.bags.reading.files import read_bags
-from groupnoise.candidates.files import read_candidates
+from groupnoise.candidates.reading import read_candidates
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns.roles import read_as_remembered
 

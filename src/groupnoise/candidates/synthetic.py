@@ -1,9 +1,10 @@
-"""Planted noise: wrong candidates beside the right label, and single labels flipped."""
+"""Synthetic noise: false candidates beside the true label, flipped labels, and digits with both."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,8 +12,14 @@ from numpy.typing import ArrayLike
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_fraction
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.datasets import PartialLabelDataset
+from groupnoise.io.datasets import PartialLabelDataset, split_rows
 
+Part = Literal["all", "train", "validation", "test"]
+PARTS = ("train", "validation", "test")
+
+N_DIGITS = 10
+LOOK_ALIKES = ((1, 7), (3, 8), (4, 9), (0, 6), (2, 3), (5, 9))
+LOOK_ALIKE_WEIGHT = 8.0
 KINDS = ("symmetric", "pairwise")
 
 
@@ -55,7 +62,7 @@ def add_candidates(
     >>> sorted(candidates.sum(axis=1).tolist())
     [1, 1, 2, 2]
     """
-    labels = checked_truth(truth, n_classes)
+    labels = check_truth(truth, n_classes)
     check_fraction("epsilon", epsilon)
     check_count("tau", tau, least=2)
     if tau > n_classes:
@@ -65,7 +72,9 @@ def add_candidates(
     n_distractors = np.zeros(n_rows, dtype=np.int64)
     ambiguous = generator.permutation(n_rows)[: round(epsilon * n_rows)]
     n_distractors[ambiguous] = generator.integers(1, tau, size=len(ambiguous))
-    affinity = _partnered(n_classes, generator) if correlated else uniform_affinity(n_classes)
+    affinity = (
+        _pairwise_affinity(n_classes, generator) if correlated else uniform_affinity(n_classes)
+    )
     return draw_candidates(labels, n_distractors, affinity, generator), labels
 
 
@@ -109,7 +118,7 @@ def uniform_affinity(n_classes: int) -> FloatArray:
     return np.ones((n_classes, n_classes))
 
 
-def checked_truth(truth: ArrayLike, n_classes: int) -> IntArray:
+def check_truth(truth: ArrayLike, n_classes: int) -> IntArray:
     """Return true labels as integers after refusing any that is no class."""
     check_count("n_classes", n_classes, least=2)
     labels = np.asarray(truth)
@@ -127,7 +136,7 @@ def checked_truth(truth: ArrayLike, n_classes: int) -> IntArray:
     return labels.astype(np.int64)
 
 
-def _partnered(n_classes: int, generator: np.random.Generator) -> FloatArray:
+def _pairwise_affinity(n_classes: int, generator: np.random.Generator) -> FloatArray:
     """Link the classes in one random ring; each is confused with its successor."""
     ring = generator.permutation(n_classes)
     affinity = uniform_affinity(n_classes)
@@ -168,7 +177,7 @@ def flip_labels(
     >>> flip_labels([0, 1, 2, 0], 3, rate=1.0, kind="pairwise").tolist()
     [1, 2, 0, 1]
     """
-    labels = checked_truth(truth, n_classes)
+    labels = check_truth(truth, n_classes)
     check_fraction("rate", rate)
     check_choice("kind", kind, KINDS)
     generator = generator_from(random_state)
@@ -205,7 +214,7 @@ def add_false_labels(
     >>> add_false_labels([0, 2], 4, n_false=2, random_state=0).sum(axis=1).tolist()
     [3, 3]
     """
-    labels = checked_truth(truth, n_classes)
+    labels = check_truth(truth, n_classes)
     check_count("n_false", n_false, least=0)
     if n_false >= n_classes:
         raise ParameterError(
@@ -214,4 +223,104 @@ def add_false_labels(
     counts = np.full(len(labels), n_false)
     return draw_candidates(
         labels, counts, uniform_affinity(n_classes), generator_from(random_state)
+    )
+
+
+@dataclass(frozen=True)
+class DigitPool:
+    """Digits of one part of the data: images (n, 8, 8) in [0, 1], and labels."""
+
+    images: FloatArray
+    labels: IntArray
+
+    @property
+    def features(self) -> FloatArray:
+        """The images as rows of 64 grey values."""
+        return self.images.reshape(len(self.images), -1)
+
+    def subset(self, rows: IntArray) -> DigitPool:
+        """Return some of the digits."""
+        return DigitPool(self.images[rows], self.labels[rows])
+
+
+@cache
+def _all_digits() -> DigitPool:
+    """Return all digits; their file is text, and is read once."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    return DigitPool(digits.images.astype(np.float32) / 16, digits.target.astype(np.int64))
+
+
+def digit_pool(part: Part) -> DigitPool:
+    """Return the digits of a part; the parts are disjoint and the same in every run.
+
+    The seed is fixed on purpose: pools that moved with `random_state` would let a digit be in
+    the training bags of one call and in the test bags of the next.
+    """
+    pool = _all_digits()
+    if part == "all":
+        return pool.subset(np.arange(len(pool.labels)))  # a copy: the caller may write to it
+    rows = split_rows(len(pool.labels), (0.6, 0.2, 0.2), random_state=0)
+    return pool.subset(rows[PARTS.index(part)])
+
+
+def load_digit_candidates(
+    *,
+    n_distractors: int | tuple[int, int] = (1, 3),
+    ambiguous_rate: float = 1.0,
+    correlated: bool = True,
+    part: Part = "all",
+    random_state: RandomState = None,
+) -> PartialLabelDataset:
+    """Give every handwritten digit a set of candidate labels, one of them right.
+
+    Parameters
+    ----------
+    n_distractors : int or (int, int), default=(1, 3)
+        How many wrong labels an ambiguous row carries, or their least and greatest number.
+    ambiguous_rate : float, default=1.0
+        The share of rows that carry wrong labels at all.
+    correlated : bool, default=True
+        Draw look-alikes (3 and 8, 4 and 9, 1 and 7, ...) more often than other digits, as an
+        annotator in doubt would. False draws evenly.
+    part : {"all", "train", "validation", "test"}, default="all"
+        Which digits to return; the three parts are disjoint and do not depend on the seed.
+    random_state : int, numpy generator or None, default=None
+        Decides the candidates.
+
+    Returns
+    -------
+    PartialLabelDataset
+        Features are the 64 grey values in [0, 1].
+
+    Examples
+    --------
+    >>> digits = load_digit_candidates(n_distractors=2, random_state=0)
+    >>> digits.candidates.shape, int(digits.candidates.sum(axis=1).max())
+    ((1797, 10), 3)
+    """
+    least, most = n_distractors if isinstance(n_distractors, tuple) else (n_distractors,) * 2
+    check_count("n_distractors", least, least=0)
+    check_count("n_distractors", most, least=least)
+    if most >= N_DIGITS:
+        raise ParameterError(f"n_distractors must be below {N_DIGITS}; got {n_distractors!r}.")
+    check_fraction("ambiguous_rate", ambiguous_rate)
+    check_choice("part", part, ("all", *PARTS))
+
+    generator = generator_from(random_state)
+    pool = digit_pool(part)
+    counts = generator.integers(least, most, endpoint=True, size=len(pool.labels))
+    counts[generator.random(len(counts)) >= ambiguous_rate] = 0
+    affinity = uniform_affinity(N_DIGITS)
+    if correlated:
+        for one, other in LOOK_ALIKES:
+            affinity[one, other] = affinity[other, one] = LOOK_ALIKE_WEIGHT
+    return PartialLabelDataset(
+        name="digit candidates",
+        features=pool.features,
+        candidates=draw_candidates(pool.labels, counts, affinity, generator),
+        class_names=[str(label) for label in range(N_DIGITS)],
+        truth=pool.labels,
+        images=pool.images,
     )

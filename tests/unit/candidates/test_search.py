@@ -12,18 +12,20 @@ from sklearn.linear_model import LogisticRegression
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
-from groupnoise.candidates import add_candidates, averaging, decide
+from groupnoise.candidates import add_candidates, averaging
 from groupnoise.candidates.averaging import averaged_options
 from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
-from groupnoise.candidates.held_out import (
+from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.portfolio import candidate_options, facts_of_rows
+from groupnoise.candidates.search import _Average
+from groupnoise.candidates.trials import (
+    FACTORS,
     TEMPERATURES,
     HeldOutTrials,
     best_information,
-    candidate_options,
-    facts_of_rows,
+    common_factor,
     information,
 )
-from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions import Decisions
 from groupnoise.decisions.halving import Search
@@ -321,7 +323,7 @@ def test_how_sure_answers_sound_does_not_count():
 def test_settings_sound_as_sure_as_held_out_rows_say_they_may(decided, tmp_path):
     model, rows, _, _ = decided
     found = [parameters["answer_temperature"] for _, parameters in model.decisions_.members]
-    possible = {round(t * f, 4) for t in TEMPERATURES for f in averaging.FACTORS}
+    possible = {round(t * f, 4) for t in TEMPERATURES for f in FACTORS}
     assert set(found) <= possible
     weighted = [
         weight * tempered_by_loops(one, rows, parameters["answer_temperature"])
@@ -351,9 +353,9 @@ def test_settings_are_as_sure_together_as_held_out_rows_say_they_may():
     predictions, weights, candidates = settings_that_differ()
     told = {
         each: reference.information_of_average(predictions, weights, each, candidates, 0.02)
-        for each in averaging.FACTORS
+        for each in FACTORS
     }
-    factor = averaging.common_factor(predictions, weights, candidates)
+    factor = common_factor(predictions, weights, candidates)
     assert factor == max(told, key=told.get) < 1.0
 
     decided = {"answer_temperature": 2.0, "label_offsets": None}
@@ -361,21 +363,18 @@ def test_settings_are_as_sure_together_as_held_out_rows_say_they_may():
     options.append(Option("c", {**decided, "label_offsets": (0.1, 0.2, 0.3, 0.4)}))
     known = dict(zip("abc", predictions, strict=True))
     trials = SimpleNamespace(
-        asked={},
-        candidates=candidates,
-        held=slice(None),
-        predicted=lambda option, share: known[option.name],
+        explicit={},
+        held_candidates=candidates,
+        predict=lambda option, share: known[option.name],
     )
-    together = decide._as_sure_together(trials, options, weights, 0.5)
+    average = _Average(trials, options, weights, 0.5)
+    average._scale_temperatures()
+    together = average.options
     expected = [pytest.approx(2.0 * factor)] * 3
     assert [each.parameters["answer_temperature"] for each in together] == expected
     # The answer of a setting stays the same: its offsets are scaled too.
     scaled = np.array([0.1, 0.2, 0.3, 0.4]) / factor
     np.testing.assert_allclose(together[2].parameters["label_offsets"], scaled, atol=1e-4)
-    # Alone a setting keeps its temperature, and so do all where the user gave it.
-    assert decide._as_sure_together(trials, options[:1], [1.0], 0.5) == options[:1]
-    trials.asked = {"answer_temperature": 2.0}
-    assert decide._as_sure_together(trials, options, weights, 0.5) == options
 
 
 def tempered_by_loops(one, rows, temperature):
@@ -443,7 +442,7 @@ def test_networks_and_kernels_near_the_best_count_alike_and_forests_a_third_at_m
     kinds = dict.fromkeys("abc", ("mlp", "both")) | {"d": ("trees", "objects")}
     for scores, share in (((1.0, 0.999, 0.5, 1.2), 1 / 3), ((1.0, 0.999, 0.5, 0.9), None)):
         weights = {o.name: w for o, w in averaged_options(found(scores, **kinds))}
-        expected = share or reference.share_of_forests(1.0, 0.9, 1 / 3, averaging.SCALE)
+        expected = share or reference.share_of_forests(1.0, 0.9, 1 / 3, averaging.FOREST_SCALE)
         assert weights["d"] == pytest.approx(expected)
         assert weights["a"] == weights["b"] == pytest.approx((1 - expected) / 2)
         assert "c" not in weights  # far behind

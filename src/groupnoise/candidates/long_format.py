@@ -17,7 +17,7 @@ MIN_SHARED, MAX_OWN = 2, 2
 """
 
 
-def check_one_row_per_object(table: Table, candidates: str, taken: Collection[str]) -> None:
+def check_not_long_format(table: Table, candidates: str, taken: Collection[str]) -> None:
     """Refuse rows of which several are one object, with a candidate each, and say what joins them.
 
     Read one by one, they would be objects whose only candidate is sure. `candidates`: the column,

@@ -1,11 +1,11 @@
-"""CandidateParameters and CandidateAnswers: what is learned of rows, and said of them."""
+"""Parameters and predictions of classifiers of candidate labels."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from groupnoise.core.pair_matching import Matching
 from groupnoise.core.prior_weights import smooth_over_neighbours
 from groupnoise.core.selective import belief_in_candidates
 from groupnoise.core.words import inherit_docstring
+from groupnoise.decisions.portfolio import is_auto
 from groupnoise.training.calibration import (
     MIN_KNOWN,
     CalibratedSets,
@@ -58,6 +59,28 @@ PAPER: dict[str, Any] = {
 }
 """The paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1."""
 
+DECIDED = (
+    "encoder",
+    "hidden",
+    "dropout",
+    "kernel_scale",
+    "kernel_ridge",
+    "scaling",
+    "normalize",
+    "temperature",
+    "weighting_strength",
+    "max_epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "ordinal_smoothing",
+    "answer_temperature",
+    "label_offsets",
+    "n_members",
+)
+"""Parameters that depend on the data and are "auto" by default."""
+TRADE_OFF = {"temperature", "weighting_strength"}
+"""If these alone are "auto" they are chosen on a grid, see `TradeOff`."""
 DETAILS: dict[str, Any] = {
     "dropout": 0.5,
     "kernel_scale": 1.0,
@@ -65,7 +88,7 @@ DETAILS: dict[str, Any] = {
     "answer_temperature": 1.0,
     "label_offsets": None,
 }
-"""Parameters that are decided beside others; alone they are worth no search."""
+"""Parameters that are decided together with others; alone they are not worth a search."""
 
 
 @inherit_docstring
@@ -111,7 +134,24 @@ class CandidateParameters(FeatureParameters):
     label_offsets: Sequence[float] | None = None
 
 
-class SelectiveAnswers(CalibratedSets):
+def plain_values() -> dict[str, Any]:
+    """Return the plain value of every parameter that is "auto" by default."""
+    return {each.name: each.default for each in fields(CandidateParameters) if each.name in DECIDED}
+
+
+def explicit_values(parameters: CandidateParameters) -> dict[str, Any]:
+    """Return the decided parameters that the user set."""
+    values = {name: getattr(parameters, name) for name in DECIDED}
+    return {name: value for name, value in values.items() if not is_auto(value)}
+
+
+def resolved_values(parameters: CandidateParameters) -> dict[str, Any]:
+    """Return a value for every parameter, the plain one where it is "auto"."""
+    values = {each.name: getattr(parameters, each.name) for each in fields(CandidateParameters)}
+    return {**values, **plain_values(), **explicit_values(parameters)}
+
+
+class SelectivePredictions(CalibratedSets):
     """Calibration of sets with candidate labels, and questions about rows."""
 
     def calibrate_sets(self, X: ArrayLike, candidates: Any, *, truth: Any = None) -> Self:
@@ -136,7 +176,7 @@ class SelectiveAnswers(CalibratedSets):
         object
             The estimator itself.
         """
-        log_proba, indicator = self._answers_beside(X, candidates)
+        log_proba, indicator = self._log_proba_and_candidates(X, candidates)
         columns = (
             None if truth is None else known_label_columns(truth, self.classes_, len(log_proba))
         )
@@ -178,14 +218,16 @@ class SelectiveAnswers(CalibratedSets):
         int64 ndarray of shape (at most n,)
             Positions of rows.
         """
-        log_proba, indicator = self._answers_beside(X, candidates)
+        log_proba, indicator = self._log_proba_and_candidates(X, candidates)
         columns = None
         if truth is not None:
             columns = truth_columns(truth, self.classes_, len(log_proba), of="rows")
         belief = belief_in_candidates(np.exp(log_proba), indicator, columns)
         return select_queries(belief, check_features("X", X), n, strategy=strategy)
 
-    def _answers_beside(self, X: ArrayLike, candidates: Any) -> tuple[FloatArray, BoolArray]:
+    def _log_proba_and_candidates(
+        self, X: ArrayLike, candidates: Any
+    ) -> tuple[FloatArray, BoolArray]:
         """Return log P(label | row) and where the candidates are, (n_rows, n_classes) each."""
         estimator: Any = self
         log_proba: FloatArray = estimator.predict_log_proba(X)
@@ -195,8 +237,12 @@ class SelectiveAnswers(CalibratedSets):
 
 
 @inherit_docstring
-class CandidateAnswers(
-    CandidateParameters, ClassifierMixin, SelectiveAnswers, CandidateCalibration, MatchingEstimator
+class CandidatePredictions(
+    CandidateParameters,
+    ClassifierMixin,
+    SelectivePredictions,
+    CandidateCalibration,
+    MatchingEstimator,
 ):
     """Probabilities, labels and responsibilities from what members say of rows and labels."""
 
@@ -250,7 +296,7 @@ class CandidateAnswers(
         ndarray of shape (n_rows,)
             One of the candidates each.
         """
-        log_proba, indicator = self._answers_beside(X, candidates)
+        log_proba, indicator = self._log_proba_and_candidates(X, candidates)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
         return self.classes_[best]
 

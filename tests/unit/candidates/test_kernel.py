@@ -10,8 +10,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import reference
 from groupnoise import MaxMatchingPartialLabelClassifier, load_model
-from groupnoise.candidates import add_candidates, solved
-from groupnoise.candidates.solved import KernelEncoder, best_gain, count_landmarks, fit_kernel
+from groupnoise.candidates import add_candidates, gradient_free
+from groupnoise.candidates.gradient_free import (
+    KernelEncoder,
+    best_gain,
+    count_landmarks,
+    fit_kernel,
+)
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import ParameterError
 
@@ -45,8 +50,8 @@ def test_an_encoder_is_the_plain_sum_of_bumps():
 def test_few_landmarks_tell_labels_apart_nearly_as_well_as_all_rows(monkeypatch):
     rows, candidates, truth = wine()
     whole = fitted(rows[:120], candidates[:120])(torch.from_numpy(rows[120:]))
-    monkeypatch.setattr(solved, "MAX_EXACT", 60)
-    monkeypatch.setattr(solved, "N_LANDMARKS", 60)
+    monkeypatch.setattr(gradient_free, "MAX_EXACT", 60)
+    monkeypatch.setattr(gradient_free, "N_LANDMARKS", 60)
     sparse = fitted(rows[:120], candidates[:120])
     assert len(sparse.landmarks) == 60
     few = sparse(torch.from_numpy(rows[120:]))
@@ -58,7 +63,7 @@ def test_few_landmarks_tell_labels_apart_nearly_as_well_as_all_rows(monkeypatch)
 def test_a_row_that_counts_twice_is_a_row_given_twice():
     rows, candidates, _ = wine()
     rows, candidates = rows[:50], candidates[:50]
-    once = solved._alternate(
+    once = gradient_free._alternate(
         np.exp(-(reference.distances(rows, rows) ** 2) / 8) + 1,
         None,
         candidates,
@@ -67,7 +72,7 @@ def test_a_row_that_counts_twice_is_a_row_given_twice():
         0.1,
     )[0]
     more = np.concatenate([np.arange(50), np.arange(10)])
-    twice = solved._alternate(
+    twice = gradient_free._alternate(
         np.exp(-(reference.distances(rows[more], rows[more]) ** 2) / 8) + 1,
         None,
         candidates[more],
@@ -91,8 +96,8 @@ def test_trusted_candidates_win():
 def test_the_gain_makes_sure_answers_of_outputs_that_are_right():
     candidates = np.eye(3, dtype=bool)[np.arange(90) % 3]
     right = 0.1 + 0.8 * candidates
-    assert best_gain(right, candidates) == max(solved.GAINS)
-    assert best_gain(right[:, [1, 2, 0]], candidates) == min(solved.GAINS)
+    assert best_gain(right, candidates) == max(gradient_free.GAINS)
+    assert best_gain(right[:, [1, 2, 0]], candidates) == min(gradient_free.GAINS)
 
 
 def test_a_kernel_is_saved_and_answers_the_same(tmp_path):
@@ -124,13 +129,13 @@ def test_a_search_with_a_word_about_the_objective_offers_no_kernel():
 
 def test_few_rows_are_solved_by_one_thread_whatever_others_use(monkeypatch):
     seen = []
-    solver = solved._solver
+    solver = gradient_free._solver
 
     def watched(*arguments):
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return solver(*arguments)
 
-    monkeypatch.setattr(solved, "_solver", watched)
+    monkeypatch.setattr(gradient_free, "_solver", watched)
     rows, candidates, _ = wine()
     with threadpool_limits(2, user_api="blas"):
         fitted(rows, candidates)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from groupnoise.candidates import add_candidates, load_digit_candidates
-from groupnoise.candidates.noise import replace_candidates
+from groupnoise.candidates.synthetic import replace_candidates
 from groupnoise.exceptions import DataError, ParameterError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.candidates.long_rows import check_one_row_per_object
+from groupnoise.candidates.long_format import check_not_long_format
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
@@ -46,7 +46,7 @@ CANDIDATE_PREFIXES = (*INDICATORS, "label_")
 
 
 @dataclass(frozen=True)
-class _Request:
+class _ReadOptions:
     """What `read_candidates` was asked for, by the names of its parameters."""
 
     report: Report
@@ -132,37 +132,37 @@ def read_candidates(
     tell = report or say_nothing
     words = columns_of_words(candidates, truth)
     data = read_input(source, report=tell, words=words, **table_options)
-    asked = _Request(
+    options = _ReadOptions(
         tell, features, candidates, truth, label_separator, split_names(keep_label), feature_names,
         labels_needed, fill_of(fill, tell),
     )  # fmt: skip
     if isinstance(data, NamedArrays):
-        return _candidates_from_arrays(data, name or data.name, asked)
+        return _candidates_from_arrays(data, name or data.name, options)
     say_of_categories(data, categories, report)
-    return _candidates_from_table(data, name or data.name, asked)
+    return _candidates_from_table(data, name or data.name, options)
 
 
-def _candidates_from_table(table: Table, name: str, asked: _Request) -> PartialLabelDataset:
-    columns, report, labels_needed = table.frame.columns, asked.report, asked.labels_needed
-    taken = set(asked.feature_names or ())
+def _candidates_from_table(table: Table, name: str, options: _ReadOptions) -> PartialLabelDataset:
+    columns, report, labels_needed = table.frame.columns, options.report, options.labels_needed
+    taken = set(options.feature_names or ())
     truth_column = pick_column(
-        "truth", asked.truth, columns, origin=table.origin, report=report, taken=taken
+        "truth", options.truth, columns, origin=table.origin, report=report, taken=taken
     )
     if truth_column is not None:
         taken.add(truth_column)
-    if asked.candidates is not None:
-        candidate_columns = match_columns("candidates", asked.candidates, columns, table.origin)
+    if options.candidates is not None:
+        candidate_columns = match_columns("candidates", options.candidates, columns, table.origin)
     else:
-        candidate_columns = _guess_candidates(table, taken, asked)
+        candidate_columns = _guess_candidates(table, taken, options)
     taken.update(candidate_columns)
     right = None
     weights = None
     if labels_needed:
-        memberships, class_names, weights = _labels_and_weights(table, candidate_columns, asked)
+        memberships, class_names, weights = _labels_and_weights(table, candidate_columns, options)
         _check_rows_have_candidates(memberships, table.locate)
         if len(candidate_columns) == 1 and (memberships.sum(axis=1) == 1).all():
-            check_one_row_per_object(table, candidate_columns[0], taken)
-        kept = asked.keep_label
+            check_not_long_format(table, candidate_columns[0], taken)
+        kept = options.keep_label
         for sentence in labels_to_look_at(class_names, memberships, table.locate, kept=kept):
             report(sentence)
         if truth_column is not None:
@@ -171,10 +171,16 @@ def _candidates_from_table(table: Table, name: str, asked: _Request) -> PartialL
                 _add_answers(memberships, right, report)
             _check_truth_inside(right, memberships, class_names, table.locate)
     else:
-        memberships, class_names = _candidates_where_given(table, candidate_columns, asked)
+        memberships, class_names = _candidates_where_given(table, candidate_columns, options)
     answers = RowAnswers(memberships, class_names) if labels_needed else None
     matrix, names = features_of_table(
-        table, asked.features, taken, report, asked.feature_names, answers=answers, fill=asked.fill
+        table,
+        options.features,
+        taken,
+        report,
+        options.feature_names,
+        answers=answers,
+        fill=options.fill,
     )
     learned = categories_of(table, names)
     return PartialLabelDataset(
@@ -188,18 +194,18 @@ def _candidates_from_table(table: Table, name: str, asked: _Request) -> PartialL
         source_rows=np.arange(len(table)),
         columns={"candidates": candidate_columns, "truth": truth_column}
         | ({"categories": learned} if learned else {})
-        | ({"fill": asked.fill.learned} if asked.fill is not None else {}),
+        | ({"fill": options.fill.learned} if options.fill is not None else {}),
     )
 
 
 def _labels_and_weights(
-    table: Table, columns: Sequence[str], asked: _Request
+    table: Table, columns: Sequence[str], options: _ReadOptions
 ) -> tuple[BoolArray, list[str], FloatArray | None]:
     """Return the candidates of each row, the classes, and the weights if the cells have them.
 
     Where candidates are needed, rows that say nothing but a word for no label have all of them.
     """
-    report, separator = asked.report, asked.label_separator
+    report, separator = options.report, options.label_separator
     table, columns = in_one_column(table, columns, report)
     if len(columns) > 1:
         return *read_memberships(table, columns, separator=separator, report=report), None
@@ -210,7 +216,7 @@ def _labels_and_weights(
     else:
         members = weights > 0
     counts = dict(zip(names, members.sum(axis=0).tolist(), strict=True))
-    heard = heard_labels(counts, keep=asked.keep_label)
+    heard = heard_labels(counts, keep=options.keep_label)
     if not heard:
         return members, names, weights
     for sentence in heard_in_words(heard, counts, what="no label", times="rows"):
@@ -224,7 +230,7 @@ def _labels_and_weights(
             moved[number, position[meant]] = 1.0
     amounts = (members if weights is None else weights) @ moved
     says_nothing = members.any(axis=1) & ~amounts.any(axis=1)
-    if asked.labels_needed and says_nothing.any():
+    if options.labels_needed and says_nothing.any():
         amounts[says_nothing] = 1.0
         report(
             f"{counted(int(says_nothing.sum()), 'rows')} without any other label, the first at "
@@ -233,8 +239,8 @@ def _labels_and_weights(
     return amounts > 0, left, None if weights is None else amounts
 
 
-def _guess_candidates(table: Table, taken: set[str], asked: _Request) -> list[str]:
-    columns, origin, report = table.frame.columns, table.origin, asked.report
+def _guess_candidates(table: Table, taken: set[str], options: _ReadOptions) -> list[str]:
+    columns, origin, report = table.frame.columns, table.origin, options.report
     for prefix in CANDIDATE_PREFIXES:
         found = [name for name in columns if name.lower().startswith(prefix) and name not in taken]
         if len(found) > 1:
@@ -249,14 +255,14 @@ def _guess_candidates(table: Table, taken: set[str], asked: _Request) -> list[st
             report("--candidates label learns from what `resolve` made of them instead")
             if ANSWER in set(columns) - taken:
                 report(f"--learn-truth {ANSWER} learns from what people answered too")
-    if column is None and asked.labels_needed:
+    if column is None and options.labels_needed:
         check_no_votes(columns, origin)
         column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)
     return [] if column is None else [column]
 
 
 def _candidates_where_given(
-    table: Table, columns: Sequence[str], asked: _Request
+    table: Table, columns: Sequence[str], options: _ReadOptions
 ) -> tuple[BoolArray, list[str]]:
     """Return the candidates of each row; a row without any, or a table, is no fault."""
     rows = np.arange(len(table))
@@ -268,16 +274,18 @@ def _candidates_where_given(
         rows = rows[is_given.to_numpy()]
     if not columns or not len(rows):
         return np.zeros((len(table), 0), dtype=np.bool_), []
-    given, class_names, _ = _labels_and_weights(table.take(rows), columns, asked)
+    given, class_names, _ = _labels_and_weights(table.take(rows), columns, options)
     memberships = np.zeros((len(table), len(class_names)), dtype=np.bool_)
     memberships[rows] = given
     return memberships, class_names
 
 
-def _candidates_from_arrays(data: NamedArrays, name: str, asked: _Request) -> PartialLabelDataset:
-    path, report, candidates = data.path, asked.report, asked.candidates
-    matrix = check_features(f"{path}: features", data.need("features", asked.features, report))
-    is_needed = asked.labels_needed or candidates is not None
+def _candidates_from_arrays(
+    data: NamedArrays, name: str, options: _ReadOptions
+) -> PartialLabelDataset:
+    path, report, candidates = data.path, options.report, options.candidates
+    matrix = check_features(f"{path}: features", data.need("features", options.features, report))
+    is_needed = options.labels_needed or candidates is not None
     if not is_needed and data.find("candidates", None, report) is None:
         return PartialLabelDataset(name, matrix, np.zeros((len(matrix), 0), dtype=np.bool_), [])
     indicator = data.need("candidates", candidates, report)
@@ -293,10 +301,10 @@ def _candidates_from_arrays(data: NamedArrays, name: str, asked: _Request) -> Pa
     def place(row: int) -> str:
         return f"{path}, row {row}"
 
-    if not asked.labels_needed:
+    if not options.labels_needed:
         return PartialLabelDataset(name, matrix, memberships, class_names)
     _check_rows_have_candidates(memberships, place)
-    right = _array_truth(data, asked.truth, len(matrix), class_names, report)
+    right = _array_truth(data, options.truth, len(matrix), class_names, report)
     if right is not None:
         _check_truth_inside(right, memberships, class_names, place)
     return PartialLabelDataset(name, matrix, memberships, class_names, truth=right)

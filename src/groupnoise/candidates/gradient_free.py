@@ -29,11 +29,11 @@ MAX_EXACT = 4_000
 N_LANDMARKS = 1_500
 """Landmarks of larger data, drawn among the rows."""
 SHARPNESS = 0.3
-MAX_TURNS = 30
+MAX_ITERATIONS = 30
 TOLERANCE = 1e-3
 """Responsibilities that change by less in an iteration have settled."""
 GAINS = (2.0, 4.0, 6.0, 9.0, 13.0, 20.0)
-MORE_ROWS = 1.4
+GAIN_CORRECTION = 1.4
 """How much surer than one half of the rows both together may be: on generated tables of 150 to 240
 rows the best temperature of answers at the gain of the halves was near 0.7."""
 DOUBT = 0.02
@@ -122,7 +122,7 @@ def fit_kernel(
         weights, _ = solve(np.flatnonzero(half != side))
         outputs[half == side] = kernel[half == side] @ weights
     weights, errors = solve(np.arange(n_rows))
-    weights *= MORE_ROWS * best_gain(outputs, candidates)
+    weights *= GAIN_CORRECTION * best_gain(outputs, candidates)
     encoder.landmarks.copy_(torch.from_numpy(rows[chosen]))
     encoder.width.fill_(width)
     encoder.weight.copy_(torch.from_numpy(weights))
@@ -161,7 +161,7 @@ def _alternate(
     solve = _solver(kernel, between, counts, ridge)
     responsibility = trust / trust.sum(axis=1, keepdims=True)
     errors: list[float] = []
-    for _ in range(MAX_TURNS):
+    for _ in range(MAX_ITERATIONS):
         outputs = kernel @ solve(responsibility)
         errors.append(float(np.average(((outputs - responsibility) ** 2).sum(axis=1))))
         before = responsibility
@@ -192,8 +192,8 @@ def _solver(
 
 N_TREES = 100
 """Trees that answer."""
-N_TURNS = 3
-N_TRIED = 50
+N_ITERATIONS = 3
+N_TREES_PER_ITERATION = 50
 """Trees of a turn, which only say what rows they did not see may be."""
 
 
@@ -217,13 +217,13 @@ def grow_trees(
     """
     trust = candidates.astype(np.float64) if trust is None else np.where(candidates, trust, 0.0)
     weights = np.ones(len(rows)) if row_weights is None else np.maximum(row_weights, 1e-6)
-    growing = Growing(np.ascontiguousarray(rows), weights, extra, generator)
+    growing = ForestBuilder(np.ascontiguousarray(rows), weights, extra, generator)
     shares = trust / trust.sum(axis=1, keepdims=True)
     errors = []
     # Rows were checked long ago; checking a few again takes longer than growing a tree on them.
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        for _ in range(N_TURNS):
-            unseen = growing.answers_of_others(shares)
+        for _ in range(N_ITERATIONS):
+            unseen = growing.out_of_bag_shares(shares)
             errors.append(float(((unseen - shares) ** 2).sum(axis=1).mean()))
             shares = trust * (unseen + FLOOR / trust.shape[1])
             shares /= shares.sum(axis=1, keepdims=True)
@@ -232,7 +232,7 @@ def grow_trees(
 
 
 @dataclass
-class Growing:
+class ForestBuilder:
     """What all trees of a forest are grown with."""
 
     rows: NDArray[np.float32]
@@ -244,10 +244,10 @@ class Growing:
         # Seeded again for every tree, which is far quicker than to make it again.
         self._state = np.random.RandomState()
 
-    def answers_of_others(self, shares: FloatArray) -> FloatArray:
+    def out_of_bag_shares(self, shares: FloatArray) -> FloatArray:
         """Return the mean answer of trees that did not see a row, of all where each saw it."""
         total, counts = np.zeros(shares.shape), np.zeros(len(self.rows))
-        for _ in range(N_TRIED):
+        for _ in range(N_TREES_PER_ITERATION):
             drawn = self.draw()
             others = np.flatnonzero(drawn == 0)
             if len(others):
