@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.search import members
 from groupnoise.bags.search.fitted_members import fitted_member, lost_by_averaging
 from groupnoise.bags.search.member_training import MemberBatch, principal_directions
 from groupnoise.bags.search.members import BagProblem, MemberSettings, bag_presence
+from groupnoise.bags.search.out_of_fold import BagSearch
+from groupnoise.bags.search.portfolio import as_option
+from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import ParameterError
@@ -99,3 +104,25 @@ def test_a_mixture_of_several_labels_is_refused():
     bags, labels = np.random.default_rng(0).normal(size=(12, 3, 2)), ["a", "b", "c"] * 4
     with pytest.raises(ParameterError, match="positive and negative bags"):
         MaxMatchingMILClassifier(likelihood="mixture").fit(bags, labels)
+
+
+def test_held_out_bags_may_prefer_the_best_instance_to_the_chances_of_all(monkeypatch):
+    generator = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    rows = generator.normal(size=(80, 40, 30))
+    rows[y == 1, 0, :6] += 2.0
+    bags = Groups(rows.reshape(-1, 30), 40 * np.arange(81))
+    option = as_option(MemberSettings("noisy_or", weight_decay=1.0, max_epochs=60))
+
+    def found():
+        search = BagSearch(bags, (y == 1)[:, None], True, np.random.default_rng(0))
+        return search.out_of_fold(option, search.n_folds)
+
+    either = found()
+    assert either.answer in members.INSTEAD_OF_NOISY_OR
+    monkeypatch.setattr(members, "INSTEAD_OF_NOISY_OR", ())
+    summed = found()
+    assert summed.answer == "noisy_or"
+    assert either.scores.mean() > summed.scores.mean() + 0.05
+    told, less_told = (roc_auc_score(y, each.log_odds[:, 0]) for each in (either, summed))
+    assert told > less_told + 0.02

@@ -33,8 +33,8 @@ LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
 ANSWERS = {"inherited": "average", "label_set": "noisy_or", "matching": "noisy_or"}
 """Quantifiers by which likelihoods that are none answer of bags."""
 INSTEAD_OF_NOISY_OR = ("odds", "max")
-"""Quantifiers that held-out bags of several labels may prefer: where one label is in a few of many
-instances, the sum over all of them drowns it."""
+"""Quantifiers that held-out bags may prefer: where a label is in a few of many instances, the sum
+over all of them drowns it."""
 FORESTS = (TREES, RANDOM_TREES) = ("trees", "random trees")
 """Encoders of members that are forests, of positive and negative bags."""
 STATISTICS = "statistics"
@@ -196,12 +196,12 @@ def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tenso
     return log_p, log_complement(log_p)
 
 
-def possible_answers(settings: MemberSettings, problem: BagProblem) -> tuple[str, ...]:
+def possible_answers(settings: MemberSettings) -> tuple[str, ...]:
     """Return the quantifiers by which a member may answer of bags, its own first."""
     own = ANSWERS.get(settings.likelihood, settings.likelihood)
     if settings.encoder in FORESTS:
         return QUANTIFIERS
-    return (own, *INSTEAD_OF_NOISY_OR) if own == "noisy_or" and problem.n_named > 1 else (own,)
+    return (own, *INSTEAD_OF_NOISY_OR) if own == "noisy_or" else (own,)
 
 
 def bag_presence(
@@ -220,7 +220,7 @@ def bag_presence(
         assert mixture is not None
         pooled = mixture_log_odds(logits, problem.segments, mixture[0], mixture[1])
         return Presence(F.logsigmoid(-pooled), F.logsigmoid(pooled))
-    rule = answer or possible_answers(settings, problem)[0]
+    rule = answer or possible_answers(settings)[0]
     ours, others = log_match(logits, problem.is_binary(settings), problem.n_named)
     return presence(rule, ours, others, problem.segments)
 

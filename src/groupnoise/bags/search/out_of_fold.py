@@ -182,7 +182,7 @@ class BagSearch:
                 told = (logits[:, columns], self.problem, each, batch.mixture[:, columns])
                 of_bags = {
                     answer: _of_fold(bag_presence(*told, answer).log_odds, held)
-                    for answer in possible_answers(each, self.problem)
+                    for answer in possible_answers(each)
                 }
                 found = self.held_out.judged(
                     _of_fold(logits[:, columns], held[self.problem.segments.group]),
@@ -364,6 +364,6 @@ def _asked(
         told = (mine, judge.problem, settings, shares)
         of_bags = {
             answer: bag_presence(*told, answer).log_odds.squeeze(1)
-            for answer in possible_answers(settings, judge.problem)
+            for answer in possible_answers(settings)
         }
         yield judge.judged(mine.squeeze(1), of_bags, settings)
