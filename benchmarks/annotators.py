@@ -28,8 +28,9 @@ from cleanlab.rank import get_label_quality_scores
 from sklearn.datasets import load_digits
 
 from groupnoise.votes import DawidSkene, Votes
-from groupnoise.votes.classifiers import out_of_fold, trainings
-from groupnoise.votes.crowd import believe
+from groupnoise.votes.classifiers import default_fits
+from groupnoise.votes.cross_fit import CrossFit
+from groupnoise.votes.inference import infer_labels
 
 N_ROWS = 300
 SKILLS = {"low": (0.55, 0.70), "mixed": (0.55, 0.95), "high": (0.80, 0.95)}
@@ -79,7 +80,7 @@ def few_annotators() -> list[dict[str, Any]]:
             row = []
             for belief in (
                 DawidSkene().fit(votes).probabilities_,
-                believe(votes, None).probabilities,
+                infer_labels(votes, None).probabilities,
             ):
                 belief = belief[is_voted]
                 row += [1.0 - belief.max(axis=1).mean(),
@@ -132,7 +133,7 @@ def graded() -> list[dict[str, Any]]:
                 said = np.clip(np.rint(truth + errors), 0, 4).astype(int) + 1
                 entries += [(row, f"a{who}", str(grade), None) for row, grade in enumerate(said)]
             votes = Votes.from_entries(entries, 240, class_names=[*"12345"])
-            belief = believe(votes, None).probabilities
+            belief = infer_labels(votes, None).probabilities
             model = DawidSkene().fit(votes).probabilities_
             found = (votes.totals(), model, belief)
             figures.append([*((each.argmax(axis=1) == truth).mean() for each in found),
@@ -190,13 +191,13 @@ def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
     beliefs = {
         "majority": votes.shares(),
         "dawid_skene": DawidSkene().fit(votes).probabilities_,
-        "ours": believe(votes, rows, seed=seed).probabilities,
+        "ours": infer_labels(votes, rows, seed=seed).probabilities,
     }
     labels = {name: belief.argmax(axis=1) for name, belief in beliefs.items()}
     quality = {name: belief[np.arange(N_ROWS), majority] for name, belief in beliefs.items()}
     hard = np.eye(10)[majority]
-    fits = trainings(None, rows, seed, is_candidates=False)
-    predicted = np.mean([out_of_fold(hard > 0, rows, hard, 5, fit, seed) for fit in fits], axis=0)
+    fits = default_fits(None, rows, seed, is_candidates=False)
+    predicted = np.mean(CrossFit(hard > 0, rows, fits, seed=seed).out_of_fold(hard), axis=0)
     predicted /= predicted.sum(axis=1, keepdims=True)
     labels["cleanlab"], quality["cleanlab"] = by_cleanlab(votes, predicted, majority)
     is_wrong = majority != truth

@@ -21,8 +21,8 @@ from _record import kept, with_row, write_result
 
 from groupnoise.io import PartialLabelDataset, load_dataset
 from groupnoise.votes import Votes
-from groupnoise.votes.classifiers import KeptAnswers, trainings
-from groupnoise.votes.crowd import CANDIDATE_ROUNDS, believe
+from groupnoise.votes.classifiers import PredictionCache, default_fits
+from groupnoise.votes.inference import CANDIDATE_ROUNDS, infer_labels
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def measure(name: str, seed: int, options: argparse.Namespace) -> dict[str, floa
     started = time.perf_counter()
     finished = None
     if options.checkpoint is not None:
-        finished = KeptAnswers(options.checkpoint / f"{name}{seed}")
+        finished = PredictionCache(options.checkpoint / f"{name}{seed}")
     data = load_dataset(name)
     assert isinstance(data, PartialLabelDataset)
     assert data.truth is not None
@@ -63,13 +63,13 @@ def measure(name: str, seed: int, options: argparse.Namespace) -> dict[str, floa
     votes = Votes(
         np.arange(n_rows), nobody, weights, n_rows, [str(k) for k in data.class_names], ["c"]
     )
-    belief = believe(
+    belief = infer_labels(
         votes,
         np.asarray(data.features),
         is_candidates=True,
         n_folds=options.folds,
         n_rounds=options.rounds,
-        fit=trainings(None, None, seed, is_candidates=True, n_members=options.members),
+        fit=default_fits(None, None, seed, is_candidates=True, n_members=options.members),
         seed=seed,
         kept=finished,
     )

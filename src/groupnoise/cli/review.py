@@ -192,7 +192,7 @@ def resolve(
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format
     from groupnoise.io.files import write_json
-    from groupnoise.votes.reasons import in_words
+    from groupnoise.votes.explanations import summary_lines
     from groupnoise.votes.resolution import resolve as run
 
     check_count("--folds", folds, least=2)
@@ -217,7 +217,7 @@ def resolve(
     found.save(output, sort=sort)
     if reliability is not None and found.reliability is not None:
         write_json(reliability, found.reliability.as_records())
-    for sentence in in_words(found.reliability, found.alpha, found.columns["probability"]):
+    for sentence in summary_lines(found.reliability, found.alpha, found.columns["probability"]):
         typer.echo(sentence)
     typer.echo(f"{counted(found.votes.n_rows, 'rows')} written to {output}")
 

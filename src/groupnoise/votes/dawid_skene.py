@@ -1,7 +1,7 @@
-"""Dawid and Skene's model: the reliability of annotators and the true labels, each from the other.
+"""The model of Dawid and Skene: true labels and the confusion of each annotator, by EM.
 
-An annotator who sees a row of class k says l with probability confusion[k, l]. Votes for several
-labels are coarse votes: their likelihood is the sum over the labels that were named.
+An annotator names label l for a row of class k with probability confusion[k, l]. The likelihood of
+a vote for several labels is the sum over them.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from numpy.typing import ArrayLike
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.exceptions import DataError
-from groupnoise.votes.ballots import Votes, is_checked
+from groupnoise.votes.data import Votes, is_checked
 
 MIN_PROBABILITY = 1e-12
 SHARED_ACCURACY = 0.7
-"""Accuracy of an annotator before any vote was seen."""
+"""Prior accuracy of annotators."""
 ACCURACY_VOTES = 20.0
-"""Votes that the accuracy of all annotators is worth in that of one."""
+"""Pseudo-votes with which the accuracy of all annotators smooths that of one."""
 MAX_OVER_NAMED = 2.0
-"""How many times as frequent a label may be believed to be as it is named."""
+"""Upper bound on the estimated frequency of a label, relative to how often it is named."""
 MIN_KNOWN = 0.1
-"""Least part of the votes that an interval is made from, however doubtful the labels are."""
+"""Least fraction of the votes that count towards an interval, however doubtful the labels are."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """What is known of each annotator.
+    """Accuracy and confusion of each annotator, with intervals.
 
-    `annotator_names`, `class_names`: who, and the labels.
-    `confusion` (n_annotators, n_classes, n_classes): p(said | true), of what was said first
-        however surely; rows of each matrix sum to one.
+    `annotator_names`, `class_names`: annotators and labels.
+    `confusion` (n_annotators, n_classes, n_classes): p(said | true) of first choices, whatever
+        their confidence; rows of each matrix sum to one.
     `confusion_low`, `confusion_high`: ends of the interval of each entry: Beta, the marginal of the
         Dirichlet posterior.
     `accuracy`, `accuracy_low`, `accuracy_high`: p(said = true) over the classes as frequent as they
@@ -144,10 +144,10 @@ class DawidSkene:
         belief = votes.totals() + (1.0 if fixed is None else fixed) / votes.n_classes
         belief /= belief.sum(axis=1, keepdims=True)
         belief = with_truth(belief, truth)
-        confusion = np.broadcast_to(coins(SHARED_ACCURACY, votes.n_classes), shape)
+        confusion = np.broadcast_to(one_coin_confusion(SHARED_ACCURACY, votes.n_classes), shape)
         self._is_checked = is_checked(votes, truth)[votes.rows]
         self._has_prior = fixed is not None
-        everything = np.ones(votes.n_rows, dtype=bool)
+        all_rows = np.ones(votes.n_rows, dtype=bool)
         # A label that hardly anybody names would else gather the rows on which annotators differ.
         n_named = votes.weights.sum(axis=0) + 1.0
         if votes.named is not None:
@@ -155,7 +155,7 @@ class DawidSkene:
         most_frequent = MAX_OVER_NAMED * n_named / n_named.sum()
         for step in range(1, self.max_iterations + 1):
             self.n_iterations_ = step
-            confusion = _shares(self._smoothed(votes, belief, confusion, everything))
+            confusion = _normalized(self._smoothed(votes, belief, confusion, all_rows))
             frequency = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
                 (votes.counts > 0).sum() + votes.n_classes
             )
@@ -174,41 +174,45 @@ class DawidSkene:
     def _smoothed(
         self, votes: Votes, belief: FloatArray, before: FloatArray, teaches: BoolArray
     ) -> FloatArray:
-        """Return smoothed counts of who said l of k, if the rows that teach are as believed."""
+        """Return smoothed counts of votes for l on rows of class k, from the rows in `teaches`."""
         is_taught = teaches[votes.rows]
-        # A single vote agrees with itself: it says nothing of what its annotator confuses, and
+        # A single vote always agrees with itself: it carries no information on confusions, and
         # labels would drift away from their names.
         counts = expected_counts(votes.take(is_taught & self._is_checked), belief, before)
-        shared = counts.sum(axis=0) + self.smoothing * coins(SHARED_ACCURACY, votes.n_classes)
+        shared = counts.sum(axis=0) + self.smoothing * one_coin_confusion(
+            SHARED_ACCURACY, votes.n_classes
+        )
         shared /= shared.sum(axis=1, keepdims=True)
-        towards = as_accurate(shared, counts)
+        towards = confusions_at_accuracy(shared, counts)
         if self._has_prior and not self._is_checked.all():
-            towards = self._by_features(votes.take(is_taught), belief, before, towards)
+            towards = self._one_coin_shrinkage(votes.take(is_taught), belief, before, towards)
         return counts + self.smoothing * towards
 
-    def _by_features(
+    def _one_coin_shrinkage(
         self, votes: Votes, belief: FloatArray, before: FloatArray, shared: FloatArray
     ) -> FloatArray:
-        """Return what confusions are smoothed to where features alone check single votes.
+        """Return the prior mean of confusions where only features can check single votes.
 
-        They teach one number of each annotator, the accuracy; a whole confusion would follow the
-        features wherever these err.
+        Features estimate one number per annotator, the accuracy; full confusions would adapt to
+        the errors of the features.
         """
         counts = expected_counts(votes, belief, before)
         n_votes = counts.sum(axis=(1, 2))
         agreed = np.trace(counts, axis1=1, axis2=2)
-        # Towards what all of them reach together, if that is more than was supposed; if it is
-        # less, weak features may as well be at fault, and would win over votes that are right.
+        # Shrink towards the joint accuracy if it is above the prior; if it is below, weak features
+        # may be the cause, and would outweigh correct votes.
         shared_accuracy = max(SHARED_ACCURACY, float(agreed.sum() / max(n_votes.sum(), 1.0)))
         accuracy = (agreed + shared_accuracy * ACCURACY_VOTES) / (n_votes + ACCURACY_VOTES)
         n_single = np.bincount(
             votes.annotators, votes.counts[votes.rows] == 1, minlength=len(counts)
         )
         alone = (n_single / np.maximum(n_votes, 1.0))[:, None, None]
-        return np.asarray((1.0 - alone) * shared + alone * coins(accuracy, votes.n_classes))
+        return np.asarray(
+            (1.0 - alone) * shared + alone * one_coin_confusion(accuracy, votes.n_classes)
+        )
 
     def held_out_likelihoods(self, votes: Votes, n_folds: int, seed: int) -> FloatArray:
-        """Return P(vote | true label) under confusions that rows of other folds taught.
+        """Return P(vote | true label) under confusions fitted to the other folds.
 
         Parameters
         ----------
@@ -229,7 +233,7 @@ class DawidSkene:
         for number in range(n_folds):
             learned = (self.probabilities_, self.confusion_, fold != number)
             is_held = fold[votes.rows] == number
-            confusion = _shares(self._smoothed(votes, *learned))
+            confusion = _normalized(self._smoothed(votes, *learned))
             likelihoods[is_held] = vote_likelihoods(votes.take(is_held), confusion)
         return likelihoods
 
@@ -238,9 +242,9 @@ class DawidSkene:
     ) -> Reliability:
         """Return how often each annotator's first choice is the true label, with intervals.
 
-        Of weights and confidences the label that has most is what was said: a confidence tells how
-        far a vote is trusted, and does not excuse one that is wrong. A vote for several labels
-        alike is right where the true one is among them.
+        The first choice is the label of most weight: a low confidence makes a vote count less in
+        the model, but does not excuse an error. A vote for several labels of equal weight is right
+        if the true one is among them.
 
         Parameters
         ----------
@@ -258,17 +262,17 @@ class DawidSkene:
         """
         judged = self.probabilities_ if belief is None else belief
         said = votes.first_choices()
-        everything, confusion = np.ones(votes.n_rows, dtype=bool), self.confusion_
-        for _ in range(2):  # what was said at most decides how votes for several are shared out
-            hits = self._smoothed(said, judged, confusion, everything)
-            confusion = _shares(hits)
+        all_rows, confusion = np.ones(votes.n_rows, dtype=bool), self.confusion_
+        for _ in range(2):  # first choices decide how votes for several labels are divided
+            hits = self._smoothed(said, judged, confusion, all_rows)
+            confusion = _normalized(hits)
         low, high = _interval(hits, hits.sum(axis=2, keepdims=True) - hits, level)
         right = np.einsum("k,akk->a", self.class_prior_, confusion)
         n_votes = np.bincount(said.annotators, minlength=len(hits)).astype(np.int64)
         chance = (judged[said.rows] * (said.weights > 0)).sum(axis=1)
         doubt = np.bincount(said.annotators, chance * (1.0 - chance), minlength=len(hits))
         spread = np.maximum(right * (1.0 - right), MIN_PROBABILITY)
-        # Votes of which nobody knows whether they are right tell nothing: missing information.
+        # Votes that may be right or wrong carry less information: missing information.
         n_sure = hits.sum(axis=(1, 2))
         known = 1.0 - doubt / (spread * np.maximum(n_votes, 1))
         n_effective = n_sure * np.maximum(known, MIN_KNOWN)
@@ -288,7 +292,7 @@ class DawidSkene:
 
 
 def _interval(hits: FloatArray, misses: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of Beta intervals; who was never seen to miss may yet do so: half a miss."""
+    """Return the ends of Beta intervals; without any miss, half a miss is assumed."""
     from scipy.stats import beta
 
     low = beta.ppf(0.5 - level / 2, hits, np.maximum(misses, 0.5))
@@ -296,7 +300,7 @@ def _interval(hits: FloatArray, misses: FloatArray, level: float) -> tuple[Float
     return low, high
 
 
-def _shares(counts: FloatArray) -> FloatArray:
+def _normalized(counts: FloatArray) -> FloatArray:
     """Return P(said | true) of each annotator from how often each said l of k."""
     return np.asarray(counts / counts.sum(axis=2, keepdims=True))
 
@@ -323,7 +327,7 @@ def log_vote_likelihood(votes: Votes, confusion: FloatArray | None) -> FloatArra
 def expected_counts(votes: Votes, belief: FloatArray, confusion: FloatArray) -> FloatArray:
     """Return how often each annotator is expected to have said l of k, (n_annotators, K, K).
 
-    A vote for several labels is shared out over them as the confusion so far makes likely.
+    A vote for several labels is divided among them in proportion to the current confusion.
     """
     counts = np.zeros((len(votes.annotator_names), votes.n_classes, votes.n_classes))
     likelihoods = vote_likelihoods(votes, confusion)
@@ -341,7 +345,7 @@ def vote_posterior(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -
 
 
 def with_truth(belief: FloatArray, truth: IntArray | None) -> FloatArray:
-    """Return what is believed, with certainty in the rows whose true label is known."""
+    """Return the belief with certainty in rows whose true label is known."""
     if truth is None:
         return belief
     certain: FloatArray = belief.copy()
@@ -357,8 +361,8 @@ def softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
 
 
-def coins(accuracy: float | FloatArray, n_classes: int) -> FloatArray:
-    """Return confusions of annotators who err evenly, shape (..., n_classes, n_classes)."""
+def one_coin_confusion(accuracy: float | FloatArray, n_classes: int) -> FloatArray:
+    """Return confusions with uniform errors, shape (..., n_classes, n_classes)."""
     right = np.asarray(accuracy, dtype=np.float64)[..., None, None]
     if n_classes == 1:
         return np.ones_like(right)
@@ -366,10 +370,10 @@ def coins(accuracy: float | FloatArray, n_classes: int) -> FloatArray:
     return np.asarray(np.where(np.eye(n_classes, dtype=bool), right, wrong))
 
 
-def as_accurate(shared: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the confusion that all share, for each annotator as right as his votes say he is.
+def confusions_at_accuracy(shared: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return the shared confusion, adjusted to the accuracy of each annotator.
 
-    Classes keep how much harder they are than others, and what they are taken for. `counts`
+    The relative difficulty of classes and the distribution of errors stay the same. `counts`
     (n_annotators, n_classes, n_classes): how often each is expected to have said l of k.
     """
     right = np.diagonal(shared)

@@ -1,4 +1,4 @@
-"""What a classifier sees of each row, and which rows are alike by it."""
+"""Features of rows that have votes, and their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
 MAX_WORDS = 20_000
-"""Words and pairs of words that count at most, the most frequent ones."""
+"""Words and pairs of words in the vocabulary at most, the most frequent ones."""
 TEXT_DIM = 100
 """Directions that TF-IDF vectors are reduced to."""
 N_NEIGHBOURS = 5
-"""Similar rows that are heeded."""
-FLOOR = 0.02
-"""Added to what neighbours say, so that they cannot rule a label out."""
-SUPPOSED_ROWS = 50.0
-"""Rows that what is supposed of single votes is worth beside what neighbours tell of them."""
+"""Neighbours of a row that are used."""
+NEIGHBOUR_FLOOR = 0.02
+"""Added to the labels of neighbours, so that they cannot rule a label out."""
+PRIOR_ROWS = 50.0
+"""Rows that the prior accuracy of single votes counts as, beside evidence from neighbours."""
 EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
-"""How far neighbours may be heeded; 0 is not at all."""
+"""Exponents of the labels of neighbours that are tried; 0 ignores them."""
 
 
 def row_features(
@@ -51,7 +51,7 @@ def row_features(
 ) -> FloatArray | None:
     """Return one vector per row, or None where the table has nothing to learn from.
 
-    Of shape (n_rows, n_features): all that was named side by side; by default the columns of
+    Of shape (n_rows, n_features): all that is named, concatenated; by default the columns of
     numbers and categories, and a column of text. `text`: a column of text, or several joined by
     commas; read by TF-IDF. `embedding`: one vector per row: a `.npy` file or an array. `embed`: a
     sentence-transformers model on this disk, which reads the text in place of TF-IDF. `taken`:
@@ -64,8 +64,8 @@ def row_features(
         parts.append(features_of_table(table, features, taken, report, None, fill=Fill(report))[0])
     if text is not None or embed is not None:
         names = _text_columns(table, text, taken, report)
-        texts = _texts(table, names)
-        parts.append(text_vectors(texts, seed=0) if embed is None else embedded(texts, embed))
+        texts = _joined_texts(table, names)
+        parts.append(tfidf_vectors(texts, seed=0) if embed is None else embed_texts(texts, embed))
     if parts:
         return np.concatenate(parts, axis=1)
     if features is not None:
@@ -92,7 +92,7 @@ def row_features(
             return numbers
         parts.append(numbers)
     try:
-        parts.append(text_vectors(_texts(table, texts), seed=0))
+        parts.append(tfidf_vectors(_joined_texts(table, texts), seed=0))
     except DataError:
         if not parts:
             raise
@@ -105,7 +105,7 @@ def row_features(
 def _text_columns(
     table: Table, text: str | None, taken: Collection[str], report: Report
 ) -> list[str]:
-    """Return the columns that a user named as text, or the one that looks like it."""
+    """Return the columns that the user named as text, or else the one that looks like text."""
     if text is not None:
         return match_columns("text", text.split(","), table.frame.columns, table.origin)
     names = _guess_text(table, taken)
@@ -120,7 +120,7 @@ def _text_columns(
 
 
 def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
-    """Return the columns that look like text among those that play no other part."""
+    """Return the columns that look like text among those without another role."""
     used = {*taken, *written_columns(table)}
     free = [name for name in table.frame.columns if name not in used and not is_id_name(name)]
     return guess_text_columns(table, [c for c in free if not holds_times(table.frame[c])])
@@ -130,15 +130,15 @@ def _columns(names: Sequence[str]) -> str:
     return f"column{'s' * (len(names) > 1)} {quoted(names)}"
 
 
-def _texts(table: Table, names: Sequence[str]) -> list[str]:
+def _joined_texts(table: Table, names: Sequence[str]) -> list[str]:
     columns = [cells_as_text(table, name) for name in names]
     return ["\n".join(cells) for cells in zip(*columns, strict=True)]
 
 
-def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
+def tfidf_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
     """Return TF-IDF of words and pairs of words, reduced to `TEXT_DIM` directions.
 
-    Labels play no part in it, so a row may be among those that it was learned from.
+    Labels are not used, so all rows may be fitted at once.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -166,8 +166,8 @@ def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
     return np.asarray(normalize(reduced))
 
 
-def embedded(texts: Sequence[str], name: str) -> FloatArray:
-    """Return one vector per text by a sentence-transformers model; nothing is downloaded."""
+def embed_texts(texts: Sequence[str], name: str) -> FloatArray:
+    """Return one vector per text from a sentence-transformers model on this disk."""
     vectors = sentence_encoder(name)(texts)
     return check_features(f"the embedding by {name}", vectors)
 
@@ -195,12 +195,12 @@ def _embedding(source: Any, n_rows: int) -> FloatArray:
     return matrix
 
 
-def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int) -> IntArray:
-    """Return the rows with votes at the least angle to each row, itself left out.
+def nearest_voted_rows(features: FloatArray, has_votes: BoolArray, n_neighbours: int) -> IntArray:
+    """Return the rows with votes at the smallest angle to each row, without the row itself.
 
-    Of shape (n_rows, n_found): nearest first. `features` (n_rows, n_features): the rows; those of
-    one length, such as words and embeddings, are compared as they are. `has_votes`: which rows may
-    be named; at least two.
+    Of shape (n_rows, n_found): nearest first. `features` (n_rows, n_features): unit vectors, such
+    as TF-IDF and embeddings, are compared unscaled. `has_votes`: which rows may be returned; at
+    least two.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
@@ -216,41 +216,40 @@ def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int)
     n_asked = min(n_neighbours + 1, len(rows))
     found = rows[NearestNeighbors(n_neighbors=n_asked).fit(unit[rows]).kneighbors(unit)[1]]
     is_other = found != np.arange(len(features))[:, None]
-    # A row may be missing among its own neighbours where others are alike to the last digit.
+    # A row may be missing among its own neighbours if others are exactly equal.
     order = np.argsort(~is_other, axis=1, kind="stable")[:, : n_asked - 1]
     return np.asarray(np.take_along_axis(found, order, axis=1))
 
 
 def has_unit_rows(features: FloatArray) -> bool:
-    """Tell whether all rows have length one, as words and embeddings do.
+    """Tell whether all rows have unit length, as TF-IDF vectors and embeddings do.
 
-    Then columns are comparable as they are, and scaling each would magnify noise. `features`
-    (n_rows, n_features): the rows; those without any word are left out of account.
+    Their columns are comparable, and scaling each would amplify noise. `features` (n_rows,
+    n_features): rows of zeros are ignored.
     """
     lengths = np.linalg.norm(features, axis=1)
     return bool(np.allclose(lengths[lengths > 0], 1.0, atol=1e-3))
 
 
 def single_vote_accuracy(
-    shares: FloatArray, nearest: IntArray, is_single: BoolArray, supposed: float
+    shares: FloatArray, nearest: IntArray, is_single: BoolArray, prior_accuracy: float
 ) -> float:
-    """Return how often single votes are right, as far as similar rows can tell.
+    """Return the accuracy of single votes, estimated from similar rows.
 
-    Every second neighbour of a row and the others are two more witnesses of it; no vote is in both.
-    If all three err independently, the two halves tell by agreeing how often each is right, and by
-    agreeing with the votes how often these are. Halves that err together make votes look worse than
-    they are, the more the less they know: so what is supposed counts as well, and the two halves
-    count as many rows as they agree on beyond chance and luck.
+    The two halves of a row's neighbours, every second one, are two more witnesses beside its vote.
+    If all three err independently, agreement between the halves gives their accuracy, and agreement
+    with the votes that of the votes. Dependent errors make votes look worse than they are; so the
+    prior counts too, and the halves count as many rows as they agree on beyond chance and luck.
 
-    `shares` (n_rows, n_classes): what was said first of each row. `nearest` (n_rows, n_neighbours):
-    other rows with votes. `is_single`: rows with one vote. `supposed`: how often votes are right
-    before any was seen.
+    `shares` (n_rows, n_classes): first choices on each row. `nearest` (n_rows, n_neighbours): other
+    rows with votes. `is_single`: rows with one vote. `prior_accuracy`: of votes, before any
+    evidence.
     """
     witnesses = []
     for half in (nearest[:, 0::2], nearest[:, 1::2]):
         said = np.zeros_like(shares)
         for place, column in enumerate(half.T):
-            said += (1.0 - 1e-3 * place) * shares[column]  # of equally many the nearest decide
+            said += (1.0 - 1e-3 * place) * shares[column]  # the nearest break ties
         witnesses.append(said[is_single].argmax(axis=1))
     own = shares[is_single].argmax(axis=1)
     chance = float((shares[is_single].mean(axis=0) ** 2).sum())
@@ -261,12 +260,14 @@ def single_vote_accuracy(
     halves = beyond_chance(witnesses[0] == witnesses[1])
     votes = beyond_chance(np.stack(witnesses) == own)
     told = chance + (1.0 - chance) * min(votes / halves**0.5, 1.0)
-    by_luck = (chance / max((1.0 - chance) * is_single.sum(), 1e-12)) ** 0.5  # one deviation
+    by_luck = (
+        chance / max((1.0 - chance) * is_single.sum(), 1e-12)
+    ) ** 0.5  # one standard deviation
     n_told = max(halves - by_luck, 0.0) * is_single.sum()
-    return float((n_told * told + SUPPOSED_ROWS * supposed) / (n_told + SUPPOSED_ROWS))
+    return float((n_told * told + PRIOR_ROWS * prior_accuracy) / (n_told + PRIOR_ROWS))
 
 
-def heed_neighbours(
+def weigh_by_neighbours(
     predicted: FloatArray,
     log_likelihood: FloatArray,
     nearest: IntArray,
@@ -274,13 +275,13 @@ def heed_neighbours(
     *,
     believed: FloatArray | None = None,
 ) -> FloatArray:
-    """Return predictions times what neighbours are believed to be, as far as the votes bear out.
+    """Return predictions multiplied by a power of the labels of neighbours, chosen by the votes.
 
-    Of shape (n_rows, n_classes). `predicted` (n_rows, n_classes): p(label | row) from models that
-    did not see the row. `log_likelihood` (n_rows, n_classes): log P(votes of the row | label).
-    `nearest` (n_rows, n_neighbours): other rows with votes; what a row's own votes say plays no
-    part in what they say of it. `believed`: what the rows that `nearest` counts are believed to be;
-    by default what follows from the predictions and the votes.
+    Of shape (n_rows, n_classes). `predicted` (n_rows, n_classes): p(label | row) out of fold.
+    `log_likelihood` (n_rows, n_classes): log P(votes of the row | label). `nearest` (n_rows,
+    n_neighbours): other rows with votes; a row's own votes do not influence its neighbours' labels.
+    `believed`: label probabilities of the rows that `nearest` indexes; by default those that follow
+    from the predictions and the votes.
     """
     scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     if believed is None:
@@ -289,13 +290,13 @@ def heed_neighbours(
     said = np.zeros_like(predicted)
     for column in nearest.T:  # one neighbour at a time: all at once may not fit into memory
         said += believed[column]
-    said = said / nearest.shape[1] + FLOOR
+    said = said / nearest.shape[1] + NEIGHBOUR_FLOOR
     best, highest = predicted, -np.inf
     for exponent in EXPONENTS:
-        heeded = predicted * said**exponent
-        heeded /= heeded.sum(axis=1, keepdims=True)
-        foretold = (heeded * scaled).sum(axis=1)[is_voted]
-        score = float(np.log(np.maximum(foretold, np.finfo(float).tiny)).mean())
+        weighted = predicted * said**exponent
+        weighted /= weighted.sum(axis=1, keepdims=True)
+        predicted_votes = (weighted * scaled).sum(axis=1)[is_voted]
+        score = float(np.log(np.maximum(predicted_votes, np.finfo(float).tiny)).mean())
         if score > highest:
-            best, highest = heeded, score
+            best, highest = weighted, score
     return best

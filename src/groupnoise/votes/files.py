@@ -25,32 +25,32 @@ from groupnoise.io.labels.memberships import read_memberships
 from groupnoise.io.labels.spellings import as_known, split_names
 from groupnoise.io.tables.sources import Report, say_nothing
 from groupnoise.io.tables.table import Table, read_table
-from groupnoise.votes.ballots import Votes, as_label, labels_of
-from groupnoise.votes.exports import (
+from groupnoise.votes.cells import (
     SEPARATORS,
     Entry,
-    as_plain,
     cell_reader,
     read_confidences,
     read_export,
     read_flat_export,
+    with_stated_confidence,
 )
+from groupnoise.votes.data import Votes, as_label, labels_of
 from groupnoise.votes.guesses import (
-    HEAD,
+    MAX_GUESS_ROWS,
     MIN_GUESSED_ROWS,
-    are_counts,
-    column_of_lists,
-    columns_beside_lists,
-    columns_of_one_label_set,
-    columns_that_agree,
-    parts_of_votes,
+    agreeing_columns,
+    are_vote_counts,
+    columns_sharing_labels,
+    guess_list_column,
+    guess_multilabel_columns,
+    guess_vote_parts,
 )
-from groupnoise.votes.long_tables import Place, gathered, votes_beside
-from groupnoise.votes.part_names import LONG_NAMES, first_named
-from groupnoise.votes.slips import entries_as_heard
+from groupnoise.votes.long_tables import LocateVote, group_by_row, read_separate_votes
+from groupnoise.votes.misspellings import normalize_spellings
+from groupnoise.votes.part_names import LONG_NAMES, find_column
 
-MOSTLY_KNOWN = 0.9
-"""Share of the cells of a column of votes that name labels which are known."""
+MIN_KNOWN_SHARE = 0.9
+"""Share of cells with known labels from which a column holds votes."""
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
 
 
@@ -61,17 +61,17 @@ class VotedRows:
     `table`: one row per row that is voted on.
     `is_candidates`: whether the votes are sets of candidate labels that are taken to hold the
         truth.
-    `columns`: the columns of `table` that hold votes, or by which votes name rows.
-    `place`: says where the vote of an annotator on a row stands.
-    `kept`: labels that a user said to be some, whatever they look like.
+    `columns`: the columns of `table` that hold votes, or the ids of rows.
+    `locate`: where the vote of an annotator on a row is written.
+    `kept_labels`: labels that the user said are labels, whatever they look like.
     """
 
     table: Table
     votes: Votes
     is_candidates: bool
     columns: tuple[str, ...]
-    place: Place
-    kept: tuple[str, ...] = ()
+    locate: LocateVote
+    kept_labels: tuple[str, ...] = ()
 
 
 def read_votes(
@@ -136,50 +136,52 @@ def read_votes(
         frame, entries, kind = export
         tell(f"took the file as an export of {kind}")
         table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")
-        return _voted(table, entries, labels, (), keep, tell)
+        return _build(table, entries, labels, (), keep, tell)
     table = read_table(export if is_plain else source, report=tell, **table_options)
     if is_plain and isinstance(source, (str, Path)):
         table = replace(table, origin=str(source), locate=lambda at: f"{source}, record {at}")
     flat = read_flat_export(table, label) if annotators is candidates is votes is None else None
     if flat is not None:
         tell("took the table as an export of Argilla")
-        return _voted(replace(table, frame=flat[0]), flat[1], labels, (), keep, tell)
+        return _build(replace(table, frame=flat[0]), flat[1], labels, (), keep, tell)
     columns = table.frame.columns
     given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
     if votes is not None:
         form = {name: table_options.get(name) for name in ("decimal", "encoding")}
-        entries, key, place = votes_beside(table, votes, id, given, label_separator, tell, form)
-        return _voted(table, entries, labels, (key,), keep, tell, place)
+        entries, key, locate = read_separate_votes(
+            table, votes, id, given, label_separator, tell, form
+        )
+        return _build(table, entries, labels, (key,), keep, tell, locate)
     if id is not None:
         raise ParameterError(
             "id (--id) names rows for a second table: give it with votes (--votes)."
         )
     if annotators is None and candidates is None:
-        annotators, parts = _form_of_votes(table, given, tell)
+        annotators, parts = _guess_layout(table, given, tell)
         if parts is not None:
-            table, entries, key = gathered(table, parts, label_separator, tell)
-            return _voted(table, entries, labels, (key,), keep, tell)
+            table, entries, key = group_by_row(table, parts, label_separator, tell)
+            return _build(table, entries, labels, (key,), keep, tell)
     if annotators is not None:
         named = match_columns("annotators", annotators, columns, table.origin)
         reader = cell_reader(table, named, label_separator, tell)
-        sure = _confidences_beside(table, named, tell)
+        sure = _read_confidence_columns(table, named, tell)
         entries = [
             (at, name, said, sure[name][at] if name in sure else None)
             for name in named
             for at, said in enumerate(reader(name))
         ]
-        return _voted(table, entries, labels, named, keep, tell)
-    return _from_candidates(table, candidates, labels, label_separator, keep, tell)
+        return _build(table, entries, labels, named, keep, tell)
+    return _read_candidates(table, candidates, labels, label_separator, keep, tell)
 
 
-def _confidences_beside(
+def _read_confidence_columns(
     table: Table, named: Sequence[str], report: Report
 ) -> dict[str, list[float | None]]:
-    """Return the confidences of annotators that stand in columns such as `ann_1_confidence`."""
+    """Return the confidences of annotators in columns such as `ann_1_confidence`."""
     found = {}
     for name in named:
-        beside = {column[len(name) + 1 :]: column for column in columns_beside(table, [name])}
-        column = beside.get(first_named(list(beside), LONG_NAMES["confidence"]) or "")
+        beside = {column[len(name) + 1 :]: column for column in comment_columns(table, [name])}
+        column = beside.get(find_column(list(beside), LONG_NAMES["confidence"]) or "")
         if column is None:
             continue
         try:
@@ -192,8 +194,8 @@ def _confidences_beside(
     return found
 
 
-def columns_beside(table: Table, votes: Collection[str]) -> list[str]:
-    """Return columns about votes: called as a column of votes with a word such as `comment`."""
+def comment_columns(table: Table, votes: Collection[str]) -> list[str]:
+    """Return columns named like a column of votes with a suffix such as `comment`."""
     return [
         column
         for column in table.frame.columns
@@ -202,27 +204,27 @@ def columns_beside(table: Table, votes: Collection[str]) -> list[str]:
     ]
 
 
-def _voted(
+def _build(
     table: Table,
     entries: Sequence[Entry],
     labels: Sequence[str] | None,
     columns: Sequence[str],
     keep: Sequence[str],
     report: Report,
-    place: Place | None = None,
+    locate: LocateVote | None = None,
 ) -> VotedRows:
-    where = place or (lambda row, _: table.locate(row))
-    entries = entries_as_heard(map(as_plain, entries), where, labels, keep, report)
+    where = locate or (lambda row, _: table.locate(row))
+    entries = normalize_spellings(map(with_stated_confidence, entries), where, labels, keep, report)
     if all(said is None for _, _, said, _ in entries):
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
     votes = Votes.from_entries(
-        entries, len(table), class_names=labels, annotator_names=people, place=where, report=report
+        entries, len(table), class_names=labels, annotator_names=people, locate=where, report=report
     )
     return VotedRows(table, votes, False, tuple(columns), where, tuple(keep))
 
 
-def _from_candidates(
+def _read_candidates(
     table: Table,
     candidates: str | Sequence[str] | None,
     labels: Sequence[str] | None,
@@ -232,11 +234,11 @@ def _from_candidates(
 ) -> VotedRows:
     columns = table.frame.columns
     if candidates is None:
-        candidates = _named_candidates(columns) or column_of_lists(table)
+        candidates = _candidate_columns(columns) or guess_list_column(table)
         if candidates is None:
-            alike = columns_of_one_label_set(table)
+            alike = columns_sharing_labels(table)
             hint = f"; these hold the same labels: --annotators '{','.join(alike)}'"
-            if are_counts(table, alike):
+            if are_vote_counts(table, alike):
                 hint = f"; {quoted(alike)} look like numbers of votes: write a line for each vote"
             elif set(alike) <= set(indicator_columns(table.frame)):
                 hint = f"; if each of these is a label: --candidates '{','.join(alike)}'"
@@ -264,34 +266,34 @@ def _from_candidates(
         wide = (*SEPARATORS, ",")
         said = cell_reader(table, named, separator, report, wide)(named[0])
         entries = [(at, named[0], cell, None) for at, cell in enumerate(said)]
-    return replace(_voted(table, entries, labels, named, keep, report), is_candidates=True)
+    return replace(_build(table, entries, labels, named, keep, report), is_candidates=True)
 
 
-def _named_candidates(columns: Sequence[str]) -> str | list[str] | None:
-    """Return the columns that are called candidates."""
+def _candidate_columns(columns: Sequence[str]) -> str | list[str] | None:
+    """Return the columns named as candidates."""
     found = [name for name in columns if name.lower().startswith(INDICATORS)]
-    return found if len(found) > 1 else first_named(columns, CANDIDATE_NAMES)
+    return found if len(found) > 1 else find_column(columns, CANDIDATE_NAMES)
 
 
-def _form_of_votes(
+def _guess_layout(
     table: Table, given: Mapping[str, str | None], report: Report
 ) -> tuple[list[str] | None, Mapping[str, str | None] | None]:
-    """Return the columns of annotators, or what is known of the parts of one vote per line.
+    """Return the columns of annotators, or else the columns of a table of one vote per line.
 
-    By names, else by cells; neither where a table may hold candidates. `given`: what a user named
-    of the parts of a vote.
+    Guessed from names, then from cells; neither if the table may hold candidates. `given`: columns
+    that the user named, by part of a vote.
     """
     columns = table.frame.columns
-    named = {part: name or first_named(columns, LONG_NAMES[part]) for part, name in given.items()}
+    named = {part: name or find_column(columns, LONG_NAMES[part]) for part, name in given.items()}
     if given["annotator"] is not None or (named["annotator"] and named["label"]):
         return None, given
     found = annotator_columns(columns)
     if found is not None:
         report(f"took the {len(found[1])} columns {found[0]}* as annotators")
         return found[1], None
-    if _named_candidates(columns) is not None:
+    if _candidate_columns(columns) is not None:
         return None, None
-    agreeing = columns_that_agree(table) or columns_beside_lists(table)
+    agreeing = agreeing_columns(table) or guess_multilabel_columns(table)
     if agreeing:
         report(
             f"took {', '.join(map(repr, agreeing))} as annotators: they hold the same labels and "
@@ -300,7 +302,7 @@ def _form_of_votes(
         return agreeing, None
     said = {part: name for part, name in given.items() if name and part != "confidence"}
     known = {part: name for part in ("row", "annotator", "label") if (name := named[part])}
-    parts = parts_of_votes(table, known) or parts_of_votes(table, said)
+    parts = guess_vote_parts(table, known) or guess_vote_parts(table, said)
     if parts:
         told = " ".join(f"--{part} {name!r}" for part, name in parts.items())
         report(f"took each line as a vote, by its cells: {told} (these options say otherwise)")
@@ -308,10 +310,10 @@ def _form_of_votes(
     return None, given if named["annotator"] else None
 
 
-def known_rows(voted: VotedRows, truth: str | None, report: Report) -> dict[int, str]:
+def read_known_labels(voted: VotedRows, truth: str | None, report: Report) -> dict[int, str]:
     """Return the true labels that a column holds, by row number.
 
-    Without a name, what people answered, in a table that `review` exported.
+    By default the answers of people in a table that `review` exported.
     """
     columns = voted.table.frame.columns
     is_answered = truth is None and is_resolved(columns) and set(OF_PEOPLE) <= set(columns)
@@ -341,15 +343,15 @@ def known_rows(voted: VotedRows, truth: str | None, report: Report) -> dict[int,
     return sure
 
 
-def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
-    """Point out columns that hold the labels of the annotators found, under other names."""
-    alike = columns_of_one_label_set(voted.table)
+def unused_vote_columns(voted: VotedRows, taken: Collection[str]) -> str | None:
+    """Return a warning about further columns that hold the labels of the annotators."""
+    alike = columns_sharing_labels(voted.table)
     written = {*columns_of_answers(voted.table.frame.columns), *taken}
     others = [name for name in alike if name not in written and name not in voted.columns]
     if set(voted.columns).isdisjoint(alike):
         others = []
     free = [name for name in voted.table.frame.columns if name not in {*written, *voted.columns}]
-    others += [name for name in free if name not in others and _names_labels(voted, name)]
+    others += [name for name in free if name not in others and _holds_votes(voted, name)]
     if not others:
         return None
     every = ",".join(name.replace(",", "?") for name in [*voted.columns, *others])  # as patterns
@@ -359,19 +361,21 @@ def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
     )
 
 
-def _names_labels(voted: VotedRows, column: str) -> bool:
-    """Tell whether nearly all cells of a column are votes, in the words of a language model."""
+def _holds_votes(voted: VotedRows, column: str) -> bool:
+    """Tell whether nearly all cells of a column are votes, perhaps phrased by a language model."""
     if voted.table.frame.schema[column] != pl.String or voted.is_candidates:
         return False
-    head = voted.table.take(np.arange(min(HEAD, len(voted.table))))
+    head = voted.table.take(np.arange(min(MAX_GUESS_ROWS, len(voted.table))))
     names = voted.votes.class_names
     try:
         said = cell_reader(head, [column], None, say_nothing)(column)
-        entries = [as_plain((row, column, cell, None)) for row, cell in enumerate(said)]
-        heard = entries_as_heard(entries, lambda row, _: f"row {row}", names, (), say_nothing)
+        entries = [
+            with_stated_confidence((row, column, cell, None)) for row, cell in enumerate(said)
+        ]
+        heard = normalize_spellings(entries, lambda row, _: f"row {row}", names, (), say_nothing)
         votes = [labels_of(vote, "", column).keys() for _, _, vote, _ in heard]
     except DataError:  # a cell that is no vote
         return False
     named = [labels for labels in votes if labels]
     n_known = sum(labels <= set(names) for labels in named)
-    return n_known >= max(MIN_GUESSED_ROWS, MOSTLY_KNOWN * len(named))
+    return n_known >= max(MIN_GUESSED_ROWS, MIN_KNOWN_SHARE * len(named))

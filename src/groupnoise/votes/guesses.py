@@ -1,4 +1,4 @@
-"""Which columns hold votes where their names do not tell: by their cells."""
+"""Guessing which columns hold votes from their cells."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from groupnoise.io.labels.spellings import columns_of_labels, joints_of, says_no
 from groupnoise.io.tables.cells import BOOLEANS, holds_times
 from groupnoise.io.tables.sources import say_nothing
 from groupnoise.io.tables.table import Table
-from groupnoise.votes.averaged import MAX_GRADES
-from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha, labels_of
-from groupnoise.votes.exports import SEPARATORS, cell_reader
-from groupnoise.votes.part_names import Said
+from groupnoise.votes.cells import SEPARATORS, cell_reader
+from groupnoise.votes.data import Votes, as_label, krippendorff_alpha, labels_of
+from groupnoise.votes.gibbs import MAX_GRADES
+from groupnoise.votes.part_names import VoteValue
 
 MAX_GUESSED_LABELS = 30
-"""Different cells of a column that may still be labels."""
+"""Distinct values of a column of labels at most."""
 MIN_GUESSED_ROWS = 10
-"""Rows from which on columns are taken as votes without being asked for."""
+"""Rows from which columns may be guessed to hold votes."""
 MIN_ALPHA = 0.15
-"""Agreement from which on two columns are taken to be about one thing."""
-HEAD = 5_000
-"""Rows that are looked at."""
-MAX_PEOPLE = 100
-"""Different cells of a column that may still be annotators."""
+"""Krippendorff's alpha from which columns are guessed to be votes on the same question."""
+MAX_GUESS_ROWS = 5_000
+"""Rows that guesses use."""
+MAX_ANNOTATORS = 100
+"""Distinct values of a column of annotators at most."""
 
 
-def columns_of_one_label_set(table: Table) -> list[str]:
-    """Return columns of few words that all hold the same labels, as those of annotators do.
+def columns_sharing_labels(table: Table) -> list[str]:
+    """Return columns that share a small set of labels, as those of annotators do.
 
-    Somebody who only ever says one of them is among them.
+    A column that holds only one of the labels is included.
     """
     seen = {
         name: {spelling_key(as_label(cell)) for cell in table.frame[name].drop_nulls().unique()}
@@ -60,8 +60,8 @@ def columns_of_one_label_set(table: Table) -> list[str]:
     return []
 
 
-def are_counts(table: Table, columns: Sequence[str]) -> bool:
-    """Tell whether columns count the votes for a label each: all rows have equally many."""
+def are_vote_counts(table: Table, columns: Sequence[str]) -> bool:
+    """Tell whether columns are vote counts, one per label: all rows have the same sum."""
     if len(columns) < 2:
         return False
     numbers = table.frame.select(pl.col(list(columns)).cast(pl.Float64, strict=False))
@@ -69,14 +69,14 @@ def are_counts(table: Table, columns: Sequence[str]) -> bool:
     return not sums.null_count() and sums.n_unique() == 1 and sums[0] > 1
 
 
-def columns_that_agree(table: Table) -> list[str]:
-    """Return columns of one set of labels that agree beyond chance: votes on the same rows.
+def agreeing_columns(table: Table) -> list[str]:
+    """Return columns with one set of labels that agree beyond chance.
 
-    Answers of `yes` and `no` to different questions agree as well, so these are not taken.
+    Columns of yes and no are not returned: answers to different questions agree as well.
     """
-    alike = columns_of_one_label_set(table)
+    alike = columns_sharing_labels(table)
     columns = table.frame.columns
-    taken = columns_of_answers(columns) | _called_labels(columns)
+    taken = columns_of_answers(columns) | _label_columns(columns)
     alike = [name for name in alike if name not in taken and not is_id_name(name)]
     labels = {
         spelling_key(as_label(cell)) for name in alike for cell in table.frame[name].drop_nulls()
@@ -85,7 +85,7 @@ def columns_that_agree(table: Table) -> list[str]:
         return []
     if any(labels <= {*pair, ""} for pair in (*BOOLEANS, ("0", "1"))):
         return []
-    frame = table.frame.head(HEAD)
+    frame = table.frame.head(MAX_GUESS_ROWS)
     told = [name for name in alike if frame[name].n_unique() > 1]
     entries = [
         (row, name, as_label(cell), None)
@@ -93,23 +93,23 @@ def columns_that_agree(table: Table) -> list[str]:
         for row, cell in enumerate(frame[name].to_list())
         if cell is not None and not says_nothing(as_label(cell))
     ]
-    if len(told) < 2 or not _agree(entries, len(frame)):
+    if len(told) < 2 or not _agree_beyond_chance(entries, len(frame)):
         return []
-    # Others name several of the labels, or say in words that they know none.
+    # Further annotators may name several labels, or write words for no vote.
     known = pl.Series([label for label in sorted(labels) if label and not says_nothing(label)])
     words = columns_of_labels(frame, known) - taken - set(alike)
-    also = [name for name in words if not is_id_name(name) and _do_agree(table, [*told, name])]
+    also = [name for name in words if not is_id_name(name) and _columns_agree(table, [*told, name])]
     return [name for name in columns if name in alike or name in also]
 
 
-def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns of the row, the annotator and the label of a vote, where cells tell them.
+def guess_vote_parts(table: Table, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of the row, the annotator and the label of a vote, guessed from cells.
 
-    Nobody votes twice on a row, rows and annotators come back, and votes on one row agree beyond
-    chance. `known`: columns whose names or users tell their part. Empty where there is no such way
-    to read a table, or more than one.
+    No annotator votes twice on a row, rows and annotators repeat, and votes on the same row agree
+    beyond chance. `known`: columns known by name or from the user. Empty unless exactly one choice
+    of columns fits.
     """
-    frame = table.frame.head(HEAD)
+    frame = table.frame.head(MAX_GUESS_ROWS)
     n_rows = len(frame)
     if n_rows < 2 * MIN_GUESSED_ROWS:
         return {}
@@ -125,7 +125,7 @@ def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
         if any(parts[part] != name for part, name in known.items()):
             continue
         if not (
-            2 <= distinct[who] <= min(MAX_PEOPLE, n_rows // 5) and distinct[row] > distinct[who]
+            2 <= distinct[who] <= min(MAX_ANNOTATORS, n_rows // 5) and distinct[row] > distinct[who]
         ):
             continue
         if not 2 <= distinct[label] <= min(MAX_GUESSED_LABELS, n_rows // 5):
@@ -140,21 +140,21 @@ def parts_of_votes(table: Table, known: Mapping[str, str]) -> dict[str, str]:
             (rows[each], str(person), str(said), None) for each, person, said in cells
             if each is not None and person is not None and said is not None
         ]  # fmt: skip
-        if _agree(entries, len(rows)):
+        if _agree_beyond_chance(entries, len(rows)):
             found.append(parts)
     if len(found) > 1:
-        # What is the same in all votes on a row tells of the row, and is no vote.
-        found = [each for each in found if not _is_of_row(frame, each)]
+        # A column that is constant within each row describes the row.
+        found = [each for each in found if not _is_constant_per_row(frame, each)]
     if len({(each["annotator"], each["label"]) for each in found}) == 1:
-        named = one_of_alike(frame, [each["row"] for each in found])
+        named = equivalent_id_column(frame, [each["row"] for each in found])
         return {} if named is None else {**found[0], "row": named}
     return found[0] if len(found) == 1 else {}
 
 
-def one_of_alike(frame: pl.DataFrame, names: Sequence[str]) -> str | None:
-    """Return one of some columns that part rows alike, such as texts and their ids: the id, if any.
+def equivalent_id_column(frame: pl.DataFrame, names: Sequence[str]) -> str | None:
+    """Return one of several columns that identify the same rows: an id column if there is one.
 
-    None where there is no column, or where they part rows otherwise.
+    None if there are no columns, or if they identify different rows.
     """
     if not names or frame.select(names).n_unique() != min(frame[name].n_unique() for name in names):
         return None
@@ -163,34 +163,34 @@ def one_of_alike(frame: pl.DataFrame, names: Sequence[str]) -> str | None:
     return next((name for name in names if is_id_name(name)), names[0])
 
 
-def column_of_lists(table: Table) -> str | None:
-    """Return the only column of lists or weights in JSON, else of lists of few words."""
-    notated, joined = _columns_of_lists(table)
+def guess_list_column(table: Table) -> str | None:
+    """Return the only column of JSON lists or weights, else the only one of lists of few words."""
+    notated, joined = _list_columns(table)
     found = notated or joined
     return found[0] if len(found) == 1 else None
 
 
-def columns_beside_lists(table: Table) -> list[str]:
-    """Return columns of which some name several labels of a row, if they are votes of several.
+def guess_multilabel_columns(table: Table) -> list[str]:
+    """Return columns of votes of which some name several labels.
 
-    Others hold the same labels, and they agree beyond chance.
+    They share their labels and agree beyond chance.
     """
     try:
-        return _beside_lists(table)
-    except DataError:  # a cell that cannot be read; who is told which columns hold votes says where
+        return _multilabel_columns(table)
+    except DataError:  # a cell that cannot be parsed; an error only if the user names the column
         return []
 
 
-def _beside_lists(table: Table) -> list[str]:
-    lists = [name for found in _columns_of_lists(table) for name in found]
-    frame = table.frame.head(HEAD)
+def _multilabel_columns(table: Table) -> list[str]:
+    lists = [name for found in _list_columns(table) for name in found]
+    frame = table.frame.head(MAX_GUESS_ROWS)
     head = table.take(np.arange(len(frame)))
     said = {}
     for name in lists:
         cells = cell_reader(head, [name], None, say_nothing, (*SEPARATORS, ","))(name)
         said[name] = [labels_of(cell, "", name) for cell in cells]
     words = {name: {label for cell in cells for label in cell} for name, cells in said.items()}
-    taken = columns_of_answers(frame.columns) | _called_labels(frame.columns)
+    taken = columns_of_answers(frame.columns) | _label_columns(frame.columns)
     for labels in words.values():
         if not 1 < len(labels) <= MAX_GUESSED_LABELS or all(label.isdecimal() for label in labels):
             continue
@@ -199,13 +199,13 @@ def _beside_lists(table: Table) -> list[str]:
             name for name, other in words.items() if 2 * len(labels & other) > len(labels | other)
         }
         found = [name for name in frame.columns if name in alike]
-        if len(found) > 1 and set(found) & set(lists) and _do_agree(table, found):
+        if len(found) > 1 and set(found) & set(lists) and _columns_agree(table, found):
             return found
     return []
 
 
-def _columns_of_lists(table: Table) -> tuple[list[str], list[str]]:
-    """Return columns of lists or weights in JSON, and those of lists of few words."""
+def _list_columns(table: Table) -> tuple[list[str], list[str]]:
+    """Return the columns of JSON lists or weights, and those of lists of few words."""
     notated, joined = [], []
     taken = columns_of_answers(table.frame.columns)
     for name, dtype in table.frame.schema.items():
@@ -218,47 +218,47 @@ def _columns_of_lists(table: Table) -> tuple[list[str], list[str]]:
             cells = cells.filter(cells != "")
             if len(cells) and cells.str.contains(r"(?s)^[\[{].*[\]}]$").all():
                 notated.append(name)
-            elif len(cells) >= MIN_GUESSED_ROWS and _are_joined(cells):
+            elif len(cells) >= MIN_GUESSED_ROWS and _are_label_lists(cells):
                 joined.append(name)
     return notated, joined
 
 
-def _are_joined(cells: pl.Series) -> bool:
-    """Tell lists of few words from sentences of few words, which blanks join."""
+def _are_label_lists(cells: pl.Series) -> bool:
+    """Tell whether cells are lists of few words, not sentences of few words."""
     has_mark = any(cells.str.contains(mark, literal=True).any() for mark in (*SEPARATORS, ","))
     return (has_mark and holds_label_lists(cells)) or bool(joints_of(cells))
 
 
 def _holds_grades(cells: pl.Series) -> bool:
-    """Tell whether floats are few whole numbers, as grades are beside cells that are empty."""
+    """Tell whether floats are few whole numbers, like grades in a column with empty cells."""
     if not cells.dtype.is_float():
         return False
     few = cells.drop_nulls().drop_nans().unique()
     return 0 < len(few) <= MAX_GRADES and bool((few == few.round()).all())
 
 
-def _do_agree(table: Table, columns: Sequence[str]) -> bool:
-    """Tell whether columns, of which some name several labels, agree beyond chance."""
-    head = table.take(np.arange(min(HEAD, len(table))))
+def _columns_agree(table: Table, columns: Sequence[str]) -> bool:
+    """Tell whether columns agree beyond chance; cells may hold several labels."""
+    head = table.take(np.arange(min(MAX_GUESS_ROWS, len(table))))
     reader = cell_reader(head, columns, None, say_nothing)
     entries = [(at, who, cell, None) for who in columns for at, cell in enumerate(reader(who))]
-    return _agree(entries, len(head))
+    return _agree_beyond_chance(entries, len(head))
 
 
-def _agree(entries: Sequence[tuple[int, str, Said, None]], n_rows: int) -> bool:
+def _agree_beyond_chance(entries: Sequence[tuple[int, str, VoteValue, None]], n_rows: int) -> bool:
     if not entries:
         return False
     alpha = krippendorff_alpha(Votes.from_entries(entries, n_rows))
     return bool(np.isfinite(alpha)) and alpha >= MIN_ALPHA
 
 
-def _is_of_row(frame: pl.DataFrame, parts: Mapping[str, str]) -> bool:
+def _is_constant_per_row(frame: pl.DataFrame, parts: Mapping[str, str]) -> bool:
     each = frame.group_by(parts["row"]).agg(pl.col(parts["label"]).n_unique())
     return bool((each[parts["label"]] == 1).all())
 
 
-def _called_labels(columns: Sequence[str]) -> set[str]:
-    """Return columns that are called a label or the truth, which may be that of the votes."""
+def _label_columns(columns: Sequence[str]) -> set[str]:
+    """Return columns named as a label or the truth."""
     named = {name for name in columns if is_truth_name(name)}
     usual = {usual_column(part, columns) for part in ("label", "truth")}
     return named | {name for name in usual if name is not None}

@@ -1,4 +1,4 @@
-"""Tables of one vote per line, alone or beside a table of the rows."""
+"""Tables with one vote per line, alone or beside a table of the rows."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from groupnoise.io.columns.roles import match_columns
 from groupnoise.io.tables.cells import and_more
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table, read_table
-from groupnoise.votes.exports import Entry, cell_reader, read_confidences
-from groupnoise.votes.guesses import one_of_alike
-from groupnoise.votes.part_names import LONG_NAMES, Said, first_named, joined_name
+from groupnoise.votes.cells import Entry, cell_reader, read_confidences
+from groupnoise.votes.guesses import equivalent_id_column
+from groupnoise.votes.part_names import LONG_NAMES, VoteValue, find_column, name_key
 
 VERDICT = "answer"
 """Column in which Prodigy says whether a label is accepted, rejected or ignored."""
 STATUS = ("status", "assignment_status")
 """Columns in which Mechanical Turk and Toloka say whether work was accepted, however written."""
 TAKEN, NOT_TAKEN = {"approved", "accepted", "submitted"}, {"rejected", "expired", "skipped"}
-Place = Callable[[int, str], str]
-"""Given a row and an annotator, says where that vote stands."""
+LocateVote = Callable[[int, str], str]
+"""Returns where the vote of an annotator on a row is written."""
 
 
-def gathered(
+def group_by_row(
     table: Table, given: Mapping[str, str | None], separator: str | None, report: Report
 ) -> tuple[Table, list[Entry], str]:
-    """Return one row per id of a table of one vote per line, the votes, and the column of ids.
+    """Return a table with one row per id, the votes, and the id column.
 
-    Columns that differ between the votes on one row are left out, and named.
+    Columns that differ between the votes on a row are left out and reported.
     """
     parts = vote_columns(table, given, report)
     frame = table.frame
@@ -61,7 +61,7 @@ def gathered(
         report(f"left out {quoted(uneven)}, where votes on one row differ")
     if "confidence" not in parts:
         for name in uneven:
-            if _are_shares(frame[name]):
+            if _are_fractions(frame[name]):
                 report(
                     f"if {name!r}, between 0 and 1, says how sure a vote is: --confidence {name}"
                 )
@@ -76,7 +76,7 @@ def gathered(
     return rows, entries, parts["row"]
 
 
-def _are_shares(cells: pl.Series) -> bool:
+def _are_fractions(cells: pl.Series) -> bool:
     """Tell whether cells are fractions between 0 and 1."""
     if not cells.dtype.is_float():
         return False
@@ -84,7 +84,7 @@ def _are_shares(cells: pl.Series) -> bool:
     return bool(known.is_between(0, 1).all()) and bool((known != known.floor()).any())
 
 
-def votes_beside(
+def read_separate_votes(
     table: Table,
     source: Any,
     id: str | None,
@@ -92,17 +92,14 @@ def votes_beside(
     separator: str | None,
     report: Report,
     form: Mapping[str, Any],
-) -> tuple[list[Entry], str, Place]:
-    """Return the votes of a second table on the rows of the first, and the column of their ids.
-
-    And where each vote stands.
-    """
+) -> tuple[list[Entry], str, LocateVote]:
+    """Return the votes of a second table, the id column of the first, and locations of votes."""
     votes = read_table(source, report=report, **form)
     parts = vote_columns(votes, given, report, beside=table.frame.columns)
     if id is not None:
         key = match_columns("id", id, table.frame.columns, table.origin)[0]
     else:
-        key = _shared_id(table, votes, parts["row"], report)
+        key = _matching_id_column(table, votes, parts["row"], report)
     ids = table.frame[key].cast(pl.String).to_list()
     number = {name: at for at, name in enumerate(ids)}
     if len(number) < len(ids):
@@ -122,8 +119,8 @@ def votes_beside(
     return entries, key, lambda at, who: votes.locate(lines[at, who])
 
 
-def _shared_id(table: Table, votes: Table, key: str, report: Report) -> str:
-    """Return the column by which votes name rows: called alike, or the only one with all ids."""
+def _matching_id_column(table: Table, votes: Table, key: str, report: Report) -> str:
+    """Return the id column: the one named as in the votes, or the only one that holds their ids."""
     columns = table.frame.columns
     if key in columns:
         return key
@@ -133,7 +130,7 @@ def _shared_id(table: Table, votes: Table, key: str, report: Report) -> str:
         for name in columns
         if table.frame.schema[name] not in (pl.List, pl.Struct)
     }
-    # A vote on a row that is not there is told by its line, not as a column that is missing.
+    # A few votes on unknown rows are an error in their lines, not a missing column.
     most = max(n_held.values(), default=0)
     found = [name for name, n in n_held.items() if n == most and 2 * n > len(asked)]
     if len(found) != 1:
@@ -165,7 +162,7 @@ def _entries(
         if "confidence" in parts
         else [None] * len(ids)
     )
-    said = _without_rejected(table, _as_judged(table, parts["label"], list(said), report), report)
+    said = _drop_rejected(table, _apply_verdicts(table, parts["label"], list(said), report), report)
     rows = [number(name) for name in ids]
     strays = [line for line, at in enumerate(rows) if at < 0]
     if strays:
@@ -181,13 +178,20 @@ def _entries(
     yield from zip(rows, (name or "?" for name in people), said, sure, strict=True)
 
 
-def _as_judged(table: Table, label: str, said: list[Said], report: Report) -> list[Said]:
-    """Return votes without those that an annotator took back by `answer`, as Prodigy writes it.
+def _apply_verdicts(
+    table: Table, label: str, said: list[VoteValue], report: Report
+) -> list[VoteValue]:
+    """Return votes without those that Prodigy marks in `answer` as rejected or ignored.
 
-    Of one label alone, a line that rejects it is a vote against it.
+    If there is only one label, a rejection is a vote against it.
     """
     verdicts = table.frame[VERDICT].to_list() if VERDICT in table.frame.columns else []
-    if label == VERDICT or not {"accept"} <= set(verdicts) <= {"accept", "reject", "ignore", None}:
+    if label == VERDICT or not {"accept"} <= set(verdicts) <= {
+        "accept",
+        "reject",
+        "ignore",
+        None,
+    }:
         return said
     labels = {str(vote) for vote in said}
     against = f"not {labels.pop()}" if len(labels) == 1 and "reject" in verdicts else None
@@ -202,9 +206,9 @@ def _as_judged(table: Table, label: str, said: list[Said], report: Report) -> li
     return judged
 
 
-def _without_rejected(table: Table, said: list[Said], report: Report) -> list[Said]:
-    """Return votes without those of work that whoever paid for it rejected."""
-    name = first_named(table.frame.columns, STATUS)
+def _drop_rejected(table: Table, said: list[VoteValue], report: Report) -> list[VoteValue]:
+    """Return votes without those on work that the requester rejected."""
+    name = find_column(table.frame.columns, STATUS)
     if name is None:
         return said
     status = [str(cell or "").strip().lower() for cell in table.frame[name]]
@@ -230,13 +234,13 @@ def vote_columns(
             parts[part] = match_columns(part, name, columns, table.origin)[0]
             continue
         free = [column for column in columns if column not in parts.values()]
-        found = first_named(free, LONG_NAMES[part])
+        found = find_column(free, LONG_NAMES[part])
         if part == "row" and found is not None and table.frame[found].n_unique() == len(table):
-            found = _row_beside_votes(table, free, given["annotator"]) or found
+            found = _row_column_beside_ids(table, free, given["annotator"]) or found
         if found is None and part == "row":
             shared = [column for column in free if column in beside]
-            found = _only_id(table, free) or (shared[0] if len(shared) == 1 else None)
-            found = found or _voted_once(table, free)
+            found = _repeated_id_column(table, free) or (shared[0] if len(shared) == 1 else None)
+            found = found or _column_voted_once(table, free)
         if found is not None:
             parts[part] = found
             report(f"took column {found!r} as the {part} of a vote")
@@ -249,13 +253,13 @@ def vote_columns(
     return parts
 
 
-def _row_beside_votes(table: Table, columns: Sequence[str], who: str | None) -> str | None:
-    """Return the column that names rows where another one numbers the votes, if any.
+def _row_column_beside_ids(table: Table, columns: Sequence[str], who: str | None) -> str | None:
+    """Return the column of row ids in a table whose id column numbers the votes, if any.
 
-    Its values come back, every annotator has one vote on each, and where there are several such
-    columns they part the votes alike: the one called as an id is, or the first.
+    Its values repeat, and every annotator has one vote on each. Of several such columns that
+    identify the same rows the one named as an id is returned, or the first.
     """
-    who = who or first_named(columns, LONG_NAMES["annotator"])
+    who = who or find_column(columns, LONG_NAMES["annotator"])
     if who not in columns:
         return None
     frame = table.frame
@@ -268,15 +272,12 @@ def _row_beside_votes(table: Table, columns: Sequence[str], who: str | None) -> 
         and 3 * frame[name].n_unique() <= 2 * len(frame)
         and frame.select(name, who).n_unique() == len(frame)
     ]
-    return one_of_alike(frame, found)
+    return equivalent_id_column(frame, found)
 
 
-def _voted_once(table: Table, columns: Sequence[str]) -> str | None:
-    """Return the only column of whose values every annotator, who is known by name, has one vote.
-
-    And that comes back, as rows do that several vote on.
-    """
-    who = first_named(columns, LONG_NAMES["annotator"])
+def _column_voted_once(table: Table, columns: Sequence[str]) -> str | None:
+    """Return the only column with repeated values on each of which annotators vote once."""
+    who = find_column(columns, LONG_NAMES["annotator"])
     if who is None:
         return None
     frame = table.frame
@@ -292,20 +293,20 @@ def _voted_once(table: Table, columns: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _only_id(table: Table, columns: Sequence[str]) -> str | None:
-    """Return the only column called an id whose ids come back, as rows do and votes do not."""
+def _repeated_id_column(table: Table, columns: Sequence[str]) -> str | None:
+    """Return the only column named as an id whose values repeat."""
     parts = ("annotator", "label", "confidence")
-    others = {joined_name(name) for part in parts for name in LONG_NAMES[part]}
+    others = {name_key(name) for part in parts for name in LONG_NAMES[part]}
     found = [
         name
         for name in columns
         if is_id_name(name)
-        and joined_name(name) not in others
+        and name_key(name) not in others
         and table.frame[name].n_unique() < len(table.frame)
     ]
     return found[0] if len(found) == 1 else None
 
 
-def names_rows(column: str) -> bool:
-    """Tell whether a column is called as an id of rows is."""
+def is_row_id_name(column: str) -> bool:
+    """Tell whether a column is named as a row id."""
     return is_id_name(column) or column.strip().lower() in LONG_NAMES["row"]

@@ -1,4 +1,4 @@
-"""The parts of a vote, who, of which row, which label, how surely: their types and names."""
+"""The parts of a vote (annotator, row, label, confidence): types and usual column names."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 from groupnoise.io.columns.names import plain_name
 
 
-class Stated(NamedTuple):
-    """What one object says: a label or several, and how surely."""
+class StatedVote(NamedTuple):
+    """A label or several, with a confidence."""
 
     said: str | list[str]
     sure: float | None
 
 
-Said = str | int | Iterable[Any] | Mapping[Any, float] | Stated | None
-"""One vote: a label, several labels, weights by label, an object that states one, or nothing."""
+VoteValue = str | int | Iterable[Any] | Mapping[Any, float] | StatedVote | None
+"""A label, several labels, weights by label, an object with a confidence, or None."""
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id",
                   "coder", "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by",
@@ -40,25 +40,25 @@ LONG_NAMES = {
                    "confiance", "certitude", "confianza", "certeza", "seguridad", "fiducia"),
 }  # fmt: skip
 _PLATFORM = re.compile(r"^(Answer\.|(ASSIGNMENT|OUTPUT|INPUT):)")
-"""What Mechanical Turk and Toloka write before names."""
+"""Prefixes of Mechanical Turk and Toloka."""
 _PERCENT = re.compile(
     r"[\s_(-]*(?:in[\s_])?(?:%|(?<![a-z])(?:percent|prozent|pct))\)?\s*$", re.IGNORECASE
 )
 
 
-def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return the first of some names that a column has, however it is written."""
-    plain = {joined_name(without_percent(name)): name for name in reversed(columns)}
-    return next((plain[key] for key in map(joined_name, names) if key in plain), None)
+def find_column(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return the column that matches the earliest of some names, ignoring case and underscores."""
+    plain = {name_key(without_percent(name)): name for name in reversed(columns)}
+    return next((plain[key] for key in map(name_key, names) if key in plain), None)
 
 
-def joined_name(name: str) -> str:
-    """Return a name as others write it: `WorkerId` is `worker_id`, `Answer.label` is `label`."""
+def name_key(name: str) -> str:
+    """Return a name without case, underscores and platform prefixes: `WorkerId` is `workerid`."""
     return plain_name(_PLATFORM.sub("", name.strip())).replace("_", "")
 
 
 def without_percent(name: str) -> str:
-    """Return the name of a column without the unit that it holds percent.
+    """Return the name of a column without a percent unit.
 
     >>> without_percent("Sicherheit (%)"), without_percent("confidence_pct")
     ('Sicherheit', 'confidence')

@@ -1,4 +1,4 @@
-"""resolve: votes or candidate labels in, one label per row out, with an order to look at them."""
+"""`resolve`: one label per row from votes or candidate labels, and a ranking of rows to review."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from groupnoise.io.answer_files import renamed_beside
 from groupnoise.io.columns.no_features import RowAnswers
 from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.io.tables.sources import Guesses, Report
-from groupnoise.votes.ballots import Votes, krippendorff_alpha
-from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
-from groupnoise.votes.crowd import Belief, believe
+from groupnoise.votes.classifiers import Fit, PredictionCache, default_fits
+from groupnoise.votes.data import Votes, krippendorff_alpha
 from groupnoise.votes.dawid_skene import Reliability
+from groupnoise.votes.explanations import explain_labels, summary_lines, vote_warnings
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import (
     VotedRows,
-    columns_beside,
-    known_rows,
+    comment_columns,
+    read_known_labels,
     read_votes,
-    who_is_left_out,
+    unused_vote_columns,
 )
-from groupnoise.votes.reasons import in_words, reasons, what_stands_out
-from groupnoise.votes.slips import (
-    as_meant,
-    as_written,
-    shares_as_heard,
-    without_habits,
-    without_slips,
+from groupnoise.votes.inference import Belief, infer_labels
+from groupnoise.votes.misspellings import (
+    correct_habits,
+    correct_misspellings,
+    corrected_shares,
+    drop_misspellings,
+    restore_spellings,
 )
 
 
@@ -79,8 +79,8 @@ class Resolution:
 
     def __repr__(self) -> str:
         head = f"{counted(len(self.probabilities), 'rows')} resolved; to_frame(sort=True) has them"
-        said = in_words(self.reliability, self.alpha, self.columns["probability"])
-        return "\n".join([head, *said])
+        lines = summary_lines(self.reliability, self.alpha, self.columns["probability"])
+        return "\n".join([head, *lines])
 
     @property
     def candidate_weights(self) -> FloatArray:
@@ -267,64 +267,65 @@ def resolve(
         annotator=annotator, label=label, confidence=confidence, labels=labels,
         label_separator=label_separator, keep_label=keep_label, report=notes, **table_options,
     )  # fmt: skip
-    # Who lists the labels knows how they are spelt.
-    hears_slips = labels is None and not voted.is_candidates
-    for sentence in what_stands_out(voted, hears_slips=hears_slips):
+    # Labels that the user lists are spelt correctly.
+    corrects_spelling = labels is None and not voted.is_candidates
+    for sentence in vote_warnings(voted, corrects_spelling=corrects_spelling):
         notes(sentence)
-    others = who_is_left_out(voted, _not_features(voted, truth)) if annotators is None else None
-    if others is not None:
-        notes(others)
-    sure = {**known_rows(voted, truth, notes), **(known or {})}
-    if hears_slips:
-        voted = replace(voted, votes=without_habits(voted.votes, set(sure.values())))
+    excluded = _excluded_columns(voted, truth)
+    if annotators is None and (unused := unused_vote_columns(voted, excluded)) is not None:
+        notes(unused)
+    known_labels = {**read_known_labels(voted, truth, notes), **(known or {})}
+    if corrects_spelling:
+        voted = replace(voted, votes=correct_habits(voted.votes, set(known_labels.values())))
     matrix = row_features(
         voted.table, features=features, text=text, embedding=embedding, embed=embed,
-        taken=_not_features(voted, truth),
-        answers=RowAnswers(voted.votes.candidates(), voted.votes.class_names), report=notes,
+        taken=excluded, report=notes,
+        answers=RowAnswers(voted.votes.candidates(), voted.votes.class_names),
     )  # fmt: skip
-    kept = None if checkpoint is None else KeptAnswers(checkpoint)
-    spelt = set(sure.values()) if hears_slips else voted.votes.class_names
-    belief = believe(
-        as_meant(voted.votes, spelt),
+    fits = default_fits(
+        fit, matrix, random_state, is_candidates=voted.is_candidates, n_members=n_members
+    )
+    cache = None if checkpoint is None else PredictionCache(checkpoint)
+    correct_labels = set(known_labels.values()) if corrects_spelling else voted.votes.class_names
+    belief = infer_labels(
+        correct_misspellings(voted.votes, correct_labels),
         matrix,
         is_candidates=voted.is_candidates,
-        truth=_truth(sure, voted.votes),
+        truth=_truth_codes(known_labels, voted.votes),
         n_folds=n_folds,
         n_rounds=n_rounds,
-        fit=trainings(
-            fit, matrix, random_state, is_candidates=voted.is_candidates, n_members=n_members
-        ),
+        fit=fits,
         seed=random_state,
-        kept=kept,
+        cache=cache,
         on_progress=on_progress,
     )
-    if kept is not None:
-        kept.clear()
-    return resolution_of(voted, belief, notes.sentences, known=sure, spelt=spelt)
+    if cache is not None:
+        cache.clear()
+    return _build_resolution(voted, belief, notes.sentences, known_labels, correct_labels)
 
 
-def resolution_of(
+def _build_resolution(
     voted: VotedRows,
     belief: Belief,
     notes: Sequence[str],
     known: Collection[int],
-    spelt: Collection[str],
+    correct_labels: Collection[str],
 ) -> Resolution:
-    """Return the answers about rows of which something is believed, or known.
+    """Return the resolution from the posterior.
 
-    `spelt`: labels that are known to be no slips.
+    `correct_labels`: labels that are known to be spelt correctly.
     """
-    votes = voted.votes
-    probabilities = as_written(belief.probabilities, votes, spelt)
+    votes, corrected = voted.votes, correct_misspellings(voted.votes, correct_labels)
+    probabilities = restore_spellings(belief.probabilities, votes, correct_labels)
     probabilities[list(known)] = belief.probabilities[list(known)]
     is_known = (votes.counts > 0) | (belief.predicted is not None)
     is_known[list(known)] = True
     reliability = None
     if belief.model is not None:
-        reliability = belief.model.reliability(as_meant(votes, spelt), belief=belief.probabilities)
-        reliability = without_slips(reliability, votes, spelt)
-    shares = shares_as_heard(votes, spelt)
-    columns = _answers(voted, belief, probabilities, shares, is_known, list(known))
+        reliability = belief.model.reliability(corrected, belief=belief.probabilities)
+        reliability = drop_misspellings(reliability, votes, correct_labels)
+    shares = corrected_shares(votes, correct_labels)
+    columns = _answer_columns(voted, belief, probabilities, shares, is_known, list(known))
     probabilities[~is_known] = np.nan
     return Resolution(
         voted.table.frame,
@@ -333,13 +334,13 @@ def resolution_of(
         probabilities,
         belief,
         reliability,
-        krippendorff_alpha(as_meant(votes, spelt)),
+        krippendorff_alpha(corrected),
         shares,
         list(notes),
     )
 
 
-def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:
+def _truth_codes(known: Mapping[int, str], votes: Votes) -> IntArray | None:
     if not known:
         return None
     truth = np.full(votes.n_rows, -1, dtype=np.int64)
@@ -353,14 +354,14 @@ def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:
     return truth
 
 
-def _not_features(voted: VotedRows, truth: str | None) -> set[str]:
-    """Return columns that hold votes, or the truth, which no model may see."""
+def _excluded_columns(voted: VotedRows, truth: str | None) -> set[str]:
+    """Return columns of votes and of the truth, which must not be features."""
     named = {name for name in voted.table.frame.columns if is_truth_name(name)}
-    beside = columns_beside(voted.table, voted.columns)
+    beside = comment_columns(voted.table, voted.columns)
     return {*voted.columns, *beside, *named, *([truth] if truth is not None else [])}
 
 
-def _answers(
+def _answer_columns(
     voted: VotedRows,
     belief: Belief,
     probabilities: FloatArray,
@@ -376,16 +377,14 @@ def _answers(
     for row in answered:
         second[row] = belief.likeliest_other(row, int(best[row]))
     top, next_best = probabilities[rows, best], probabilities[rows, second]
-    # What nothing is known about comes first, then the least sure.
+    # Rows without evidence come first, then the least sure.
     order = np.lexsort((top - next_best, np.where(is_known, top, -1.0)))
     look = np.empty(votes.n_rows, dtype=np.int64)
     look[order] = np.arange(1, votes.n_rows + 1)
-    why = reasons(voted, belief)
-    known = is_known.tolist()
     has_second = votes.n_classes > 1
 
     def where_known(cells: Sequence[Any]) -> list[Any]:
-        return [cell if known[row] else None for row, cell in enumerate(cells)]
+        return [cell if is_known[row] else None for row, cell in enumerate(cells)]
 
     return {
         "label": where_known([names[k] for k in best]),
@@ -395,6 +394,6 @@ def _answers(
         "agreement": [
             round(float(shares[row, best[row]]), 6) if votes.counts[row] else None for row in rows
         ],
-        "why": why,
+        "why": explain_labels(voted, belief),
         "look": look.tolist(),
     }

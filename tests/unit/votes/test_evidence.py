@@ -11,20 +11,20 @@ import pytest
 from groupnoise.core.selective import hidden_errors, n_predictable_candidates
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
-from groupnoise.votes.classifiers import single_vote_temperature
-from groupnoise.votes.crowd import (
-    believe,
-    doubted,
-    heed_confidences,
+from groupnoise.votes.calibration import (
+    calibrate_confidences,
+    expect_hidden_errors,
+    single_vote_temperature,
 )
 from groupnoise.votes.dawid_skene import softmax, vote_posterior
 from groupnoise.votes.features import (
-    embedded,
-    heed_neighbours,
-    nearest_voted,
+    embed_texts,
+    nearest_voted_rows,
     single_vote_accuracy,
+    weigh_by_neighbours,
 )
-from groupnoise.votes.slips import without_habits
+from groupnoise.votes.inference import infer_labels
+from groupnoise.votes.misspellings import correct_habits
 from reference import smoothed_confusions
 
 LABELS = ["x", "y", "z"]
@@ -99,7 +99,7 @@ def test_accuracies_of_votes_with_confidences_lie_in_their_intervals(kind, has_f
     held, missed_by = [], []
     for seed in range(n_seeds):
         votes, points, _, accuracy = votes_with_confidences(kind, seed)
-        belief = believe(votes, points if has_features else None, fit=mean_classifier)
+        belief = infer_labels(votes, points if has_features else None, fit=mean_classifier)
         told = belief.model.reliability(votes, belief=belief.probabilities)
         held.append((told.accuracy_low <= accuracy) & (accuracy <= told.accuracy_high))
         missed_by.append(told.accuracy - accuracy)
@@ -118,7 +118,7 @@ def test_a_label_that_is_named_once_gathers_no_rows_and_spoils_no_accuracy(has_f
         entries, votes.n_rows, class_names=[*LABELS, "typo"], annotator_names=votes.annotator_names
     )
     # Not by class means: these give a label of one row as much room as any other.
-    belief = believe(slipped, points if has_features else None)
+    belief = infer_labels(slipped, points if has_features else None)
     assert (belief.probabilities.argmax(axis=1) == 3).sum() <= 1
     assert (belief.probabilities.argmax(axis=1) == truth).mean() > 0.8
     told = belief.model.reliability(slipped, belief=belief.probabilities)
@@ -209,7 +209,7 @@ def test_doubt_is_spread_over_the_labels_that_are_left_of_a_habit():
     plain = Votes.from_entries(
         [(row, who, label.replace("sprot", "sport"), c) for row, who, label, c in entries], 8
     )
-    heard = without_habits(votes, ())
+    heard = correct_habits(votes, ())
     assert heard.class_names == plain.class_names
     np.testing.assert_allclose(heard.weights, plain.weights)
     np.testing.assert_array_equal(heard.named, plain.named)
@@ -218,7 +218,7 @@ def test_doubt_is_spread_over_the_labels_that_are_left_of_a_habit():
 def test_confidences_are_heeded_as_far_as_other_votes_bear_them_out():
     for kind, is_heeded in (("calibrated", True), ("unsure", False)):
         votes = votes_with_confidences(kind, 0)[0]
-        heard = heed_confidences(votes, None)
+        heard = calibrate_confidences(votes, None)
         assert (heard.doubt() > 0).any() == is_heeded
         np.testing.assert_array_equal(heard.candidates(), votes.candidates())
 
@@ -230,7 +230,7 @@ def test_what_confidences_mean_is_read_from_the_part_of_the_scale_that_is_in_use
         stated = 1.0 - 3.0 * exact.doubt()
         low = 0.3 + 0.5 * stated  # knows how sure he is, and says less
         weights = np.where(exact.named, low[:, None], 0.0) + (1.0 - low[:, None]) / 3.0
-        belief, plain = (believe(votes, None) for votes in (
+        belief, plain = (infer_labels(votes, None) for votes in (
             replace(exact, weights=weights), exact.first_choices()))  # fmt: skip
         gains.append(
             [(each.probabilities.argmax(axis=1) == truth).mean() for each in (belief, plain)]
@@ -252,7 +252,7 @@ def test_a_rare_label_switches_no_confidences_off(n_rare):
     def right_with(sure):
         entries = zip(votes.rows.tolist(), people, said, sure, strict=True)
         slipped = Votes.from_entries(entries, votes.n_rows, class_names=[*LABELS, "rare"])
-        return (believe(slipped, None).probabilities.argmax(axis=1) == truth).mean()
+        return (infer_labels(slipped, None).probabilities.argmax(axis=1) == truth).mean()
 
     assert right_with(sure) > right_with([None] * len(sure)) + 0.005
 
@@ -290,7 +290,7 @@ def test_rows_without_text_are_near_each_other_and_no_other_row():
     points = generator.normal(size=(40, 30))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     points[:10] = 0.0
-    nearest = nearest_voted(points, np.ones(40, dtype=bool), 5)
+    nearest = nearest_voted_rows(points, np.ones(40, dtype=bool), 5)
     assert (nearest[:10] < 10).all()
     assert (nearest[10:] >= 10).all()
 
@@ -303,10 +303,10 @@ def test_halves_of_the_neighbours_tell_how_often_single_votes_are_right(accuracy
     shares = np.eye(5)[np.where(generator.random(600) < accuracy, truth, wrong)]
     everybody = np.ones(600, dtype=bool)
     points = 8.0 * np.eye(5)[truth] + generator.normal(size=(600, 5))
-    told = single_vote_accuracy(shares, nearest_voted(points, everybody, 10), everybody, 0.7)
+    told = single_vote_accuracy(shares, nearest_voted_rows(points, everybody, 10), everybody, 0.7)
     assert abs(told - accuracy) < 0.06
     # Features that know nothing leave what is supposed.
-    noise = nearest_voted(generator.normal(size=(600, 5)), everybody, 10)
+    noise = nearest_voted_rows(generator.normal(size=(600, 5)), everybody, 10)
     assert abs(single_vote_accuracy(shares, noise, everybody, 0.7) - 0.7) < 0.1
 
 
@@ -371,7 +371,7 @@ def test_the_nearest_rows_are_those_of_a_plain_search():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     rows[7] = rows[8] = rows[9]  # twins: a row is still no neighbour of itself
     has_votes = generator.random(30) < 0.8
-    found = nearest_voted(rows, has_votes, 3)
+    found = nearest_voted_rows(rows, has_votes, 3)
     for row in range(30):
         others = [each for each in np.flatnonzero(has_votes) if each != row]
         closest = sorted(others, key=lambda each: -rows[row] @ rows[each])[:3]
@@ -389,10 +389,12 @@ def test_neighbours_are_heeded_only_where_votes_bear_them_out():
     likelihood = np.log(np.where(np.eye(2, dtype=bool)[truth], 0.9, 0.1))
     alike = (np.arange(100)[:, None] // 50) * 50 + generator.integers(50, size=(100, 5))
     voted = np.ones(100, dtype=bool)
-    heeded = heed_neighbours(unsure, likelihood, alike, voted)
+    heeded = weigh_by_neighbours(unsure, likelihood, alike, voted)
     assert (heeded.argmax(axis=1) == truth).all()
     unlike = generator.integers(100, size=(100, 5))
-    np.testing.assert_allclose(heed_neighbours(unsure, likelihood, unlike, voted), unsure, atol=0.2)
+    np.testing.assert_allclose(
+        weigh_by_neighbours(unsure, likelihood, unlike, voted), unsure, atol=0.2
+    )
 
 
 def small_model(folder):
@@ -418,12 +420,12 @@ def test_a_model_on_the_disk_reads_text_and_nothing_is_downloaded(tmp_path, monk
         raise AssertionError("the network was asked")
 
     monkeypatch.setattr(socket.socket, "connect", no_network)
-    vectors = embedded(["goal team", "bank price", "goal team"], str(path))
+    vectors = embed_texts(["goal team", "bank price", "goal team"], str(path))
     assert vectors.shape == (3, 16)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-5)
     np.testing.assert_allclose(vectors[0], vectors[2], rtol=1e-5)
     with pytest.raises(ParameterError, match="run `hf download nobody/none` first"):
-        embedded(["goal"], "nobody/none")
+        embed_texts(["goal"], "nobody/none")
 
 
 def test_embed_says_what_is_missing(monkeypatch):
@@ -454,7 +456,7 @@ def candidates_with_twins(chance):
 
 def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label_stays():
     plain, predicted, named, truth = candidates_with_twins(0.5)
-    believed = doubted(plain, predicted, named)
+    believed = expect_hidden_errors(plain, predicted, named)
     np.testing.assert_array_equal(believed.argmax(axis=1), plain.argmax(axis=1))
     accuracy = (plain.argmax(axis=1) == truth).mean()
     too_sure, left = (abs(each.max(axis=1).mean() - accuracy) for each in (plain, believed))
@@ -470,14 +472,14 @@ def test_the_more_candidates_features_foretell_the_more_errors_are_supposed_to_h
     rows, best = np.arange(2000), predicted.argmax(axis=1)
     covered = named[rows, best]
     assert foretold * hidden < (~covered).sum()
-    expected = (1.0 - doubted(plain, predicted, named)[rows, best])[covered].sum()
+    expected = (1.0 - expect_hidden_errors(plain, predicted, named)[rows, best])[covered].sum()
     assert expected == pytest.approx(foretold * hidden, rel=1e-6)
 
 
 def test_however_many_errors_are_supposed_the_likeliest_candidate_stays():
     plain, predicted, named, _ = candidates_with_twins(0.9)
     nearly_all = np.where(named, 0.01, predicted)  # answers outside the candidates in most rows
-    believed = doubted(plain, nearly_all, named)
+    believed = expect_hidden_errors(plain, nearly_all, named)
     np.testing.assert_array_equal(believed.argmax(axis=1), plain.argmax(axis=1))
 
 
@@ -494,7 +496,7 @@ def test_all_rounds_answer_about_candidates_not_the_last_alone():
         blind = np.zeros_like(rows) if len(calls) > 4 else rows
         return mean_classifier(blind, named, weights)
 
-    belief = believe(votes, points, is_candidates=True, n_folds=2, fit=fails_at_last)
+    belief = infer_labels(votes, points, is_candidates=True, n_folds=2, fit=fails_at_last)
     assert len(calls) == 6  # two folds in each of three rounds
     assert (belief.probabilities.argmax(axis=1) == truth).mean() > 0.9
 

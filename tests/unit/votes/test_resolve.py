@@ -13,8 +13,9 @@ from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns.setting_guess import guess_setting
 from groupnoise.votes import Votes, krippendorff_alpha, read_votes, resolve
-from groupnoise.votes.classifiers import likeliest, trainings
-from groupnoise.votes.exports import parse_vote
+from groupnoise.votes.calibration import best_calibrated
+from groupnoise.votes.cells import parse_vote
+from groupnoise.votes.classifiers import default_fits
 
 ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]
 
@@ -1062,8 +1063,8 @@ def test_classifiers_that_cannot_tell_rows_apart_give_way_to_one_that_can():
     log_likelihood = np.log(0.9 * said + 0.025)
     blind, seeing = np.full((40, 4), 0.25), 0.8 * said + 0.05
     everybody = np.ones(40, dtype=bool)
-    found, share = likeliest([blind, seeing], log_likelihood, np.full(4, 0.25), everybody)
-    alone, its_share = likeliest([seeing], log_likelihood, np.full(4, 0.25), everybody)
+    found, share = best_calibrated([blind, seeing], log_likelihood, np.full(4, 0.25), everybody)
+    alone, its_share = best_calibrated([seeing], log_likelihood, np.full(4, 0.25), everybody)
     assert np.allclose(found, alone)
     assert share == its_share == 1.0
 
@@ -1073,7 +1074,7 @@ def test_votes_are_learned_from_by_kernels_candidates_and_many_rows_by_networks(
     many = np.tile(numbers, (200, 1))
     words = many / np.linalg.norm(many, axis=1, keepdims=True)
     cases = ((numbers, False), (numbers, True), (many, False), (words, False))
-    found = [trainings(None, rows, 0, is_candidates=of_sets) for rows, of_sets in cases]
+    found = [default_fits(None, rows, 0, is_candidates=of_sets) for rows, of_sets in cases]
     encoders = [[fit.parameters.get("encoder", "mlp") for fit in fits] for fits in found]
     assert encoders == [["kernel"] * 2, ["mlp"] * 2, ["mlp"], ["mlp"] * 2]
 

@@ -1,4 +1,4 @@
-"""Votes in words: why a row got its label, and what stands out in all of them."""
+"""Votes in words: why a row got its label, and warnings about annotators and labels."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from groupnoise.io.answer_files import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF
 from groupnoise.io.columns.features import column_of_names
 from groupnoise.io.labels.spellings import labels_to_look_at
 from groupnoise.io.tables.table import Table
-from groupnoise.votes.averaged import nearness
-from groupnoise.votes.ballots import Votes
-from groupnoise.votes.crowd import Belief
+from groupnoise.votes.data import Votes
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.files import VotedRows
-from groupnoise.votes.long_tables import names_rows
-from groupnoise.votes.slips import habits_of, slips_of
+from groupnoise.votes.gibbs import grade_similarity
+from groupnoise.votes.inference import Belief
+from groupnoise.votes.long_tables import is_row_id_name
+from groupnoise.votes.misspellings import find_habits, find_misspellings
 
 N_NAMED = 3
-"""Similar rows that are named."""
-STUCK_VOTES = 10
-"""Votes from which on somebody who only ever said one label is pointed out."""
-STUCK_SHARE, STUCK_BEYOND = 0.95, 0.2
-"""Share of votes for one label from which on they tell little, and how much rarer others say it."""
-HEARD = "counts as that; correct it, or list all labels with --labels"
-"""What becomes of a vote that looks misspelt."""
-MAX_OWN = 5
-"""Labels of somebody who shares none with others that are named at most."""
-MOSTLY = 0.8
-"""Share of rows that a column must tell apart to be taken for one of their ids."""
+"""Similar rows that an explanation names."""
+MIN_CONSTANT_VOTES = 10
+"""Votes from which a warning is given about an annotator who only ever named one label."""
+DOMINANT_SHARE, DOMINANT_LEAD = 0.95, 0.2
+"""Share of one label that makes an annotator uninformative, and how much rarer it is with
+others."""
+COUNTS_AS = "counts as that; correct it, or list all labels with --labels"
+"""What happens to a vote that looks misspelt."""
+MAX_LISTED_LABELS = 5
+"""Labels listed at most of an annotator who shares none with others."""
+MIN_UNIQUE_SHARE = 0.8
+"""Share of distinct values from which a column counts as one of ids."""
 
 
-def reasons(voted: VotedRows, belief: Belief) -> list[str]:
-    """Return one sentence per row that says where its label comes from.
+def explain_labels(voted: VotedRows, belief: Belief) -> list[str]:
+    """Return one sentence per row that explains its label.
 
     Such as `cat: ann, bob; dog: eve; rows like it: cat (0.91), nearest r7 (cat), r3 (cat)`.
     """
@@ -48,7 +49,7 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
     ):
         named = [names[k] for k in np.flatnonzero(said_so)]
         by_row[row].setdefault(" or ".join(named), []).append(votes.annotator_names[who])
-    similar = _neighbours(voted, belief)
+    similar = _neighbour_phrases(voted, belief)
     sentences = []
     for row, said in enumerate(by_row):
         parts = [
@@ -65,8 +66,8 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
     return sentences
 
 
-def _neighbours(voted: VotedRows, belief: Belief) -> list[str]:
-    """Return the rows with votes that are nearest to each row, with their labels."""
+def _neighbour_phrases(voted: VotedRows, belief: Belief) -> list[str]:
+    """Return a phrase per row that names its nearest rows with their labels."""
     if belief.neighbours is None:
         return [""] * voted.votes.n_rows
     called = row_names(voted.table)
@@ -78,8 +79,8 @@ def _neighbours(voted: VotedRows, belief: Belief) -> list[str]:
 
 
 def row_names(table: Table) -> Sequence[str]:
-    """Return what rows are called: an id column, one of words that are all different, or places."""
-    for name in filter(names_rows, table.frame.columns):
+    """Return row names: from an id column, a column of distinct words, or row numbers."""
+    for name in filter(is_row_id_name, table.frame.columns):
         cells = table.frame[name]
         if not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
@@ -89,24 +90,24 @@ def row_names(table: Table) -> Sequence[str]:
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
 
 
-def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]:
-    """Say what a person should know of the votes before trusting anything learned from them.
+def vote_warnings(voted: VotedRows, *, corrects_spelling: bool = False) -> list[str]:
+    """Return warnings about labels, ids and annotators, one sentence each.
 
-    `hears_slips`: whether labels that look misspelt count as what was meant.
+    `corrects_spelling`: whether labels that look misspelt count as those meant.
     """
     votes = voted.votes
-    named, habits = votes.candidates(), habits_of(votes)
+    named, habits = votes.candidates(), find_habits(votes)
     said = [
-        *ids_that_repeat(voted.table),
+        *repeated_id_warnings(voted.table),
         *labels_to_look_at(
             votes.class_names,
             votes.named_labels(),
-            lambda vote: voted.place(
+            lambda vote: voted.locate(
                 int(votes.rows[vote]), votes.annotator_names[votes.annotators[vote]]
             ),
-            kept=voted.kept,
-            are=HEARD if hears_slips else OWN_LABEL,
-            slips=slips_of(votes) | {slip: meant for slip, (meant, _) in habits.items()},
+            kept=voted.kept_labels,
+            are=COUNTS_AS if corrects_spelling else OWN_LABEL,
+            slips=find_misspellings(votes) | {slip: meant for slip, (meant, _) in habits.items()},
             habits={slip: who for slip, (_, who) in habits.items()},
             times="times" if voted.is_candidates else "votes",
         ),
@@ -130,21 +131,21 @@ def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]
     if (named.sum(axis=1) <= 1).all() and (votes.counts > 1).any():
         said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
                     "all the same with `groupnoise audit` on what is written")  # fmt: skip
-    if nearness(votes) is not None:
+    if grade_similarity(votes) is not None:
         said.append(
             "votes on one row that differ lie near each other, so the labels "
             f"{votes.class_names[0]!r} to {votes.class_names[-1]!r} are taken as grades: "
             "a near one is likelier than a far one"
         )
-    about = (_about_annotator(votes, number) for number in range(len(votes.annotator_names)))
+    about = (_annotator_warning(votes, number) for number in range(len(votes.annotator_names)))
     return [*said, *(sentence for sentence in about if sentence)]
 
 
-def _about_annotator(votes: Votes, number: int) -> str:
-    """Say what is odd of all votes of somebody, or nothing."""
+def _annotator_warning(votes: Votes, number: int) -> str:
+    """Return a warning about one annotator, or an empty string."""
     is_mine, name = votes.annotators == number, votes.annotator_names[number]
     mine = votes.named_labels()[is_mine]
-    if len(mine) < STUCK_VOTES:
+    if len(mine) < MIN_CONSTANT_VOTES:
         return ""
     if (mine == mine[0]).all():
         always = " or ".join(repr(votes.class_names[k]) for k in np.flatnonzero(mine[0]))
@@ -152,8 +153,8 @@ def _about_annotator(votes: Votes, number: int) -> str:
             f"annotator {name!r} said {always} in all of {counted(len(mine), 'votes')}, which "
             "tells nothing about the rows"
         )
-    if (lazy := _mostly_one(votes, number)) is not None:
-        label, n_said, elsewhere = lazy
+    if (dominant := _dominant_label(votes, number)) is not None:
+        label, n_said, elsewhere = dominant
         return (
             f"annotator {name!r} said {label!r} in {n_said} of {len(mine)} votes, others in "
             f"{elsewhere:.0%} of theirs: these votes count little"
@@ -161,33 +162,37 @@ def _about_annotator(votes: Votes, number: int) -> str:
     own, others = mine.any(axis=0), votes.named_labels()[~is_mine].any(axis=0)
     if not others.any() or (own & others).any():
         return ""
-    labels = quoted([votes.class_names[k] for k in np.flatnonzero(own)[:MAX_OWN]])
-    more = ", ..." * bool(own.sum() > MAX_OWN)
+    labels = quoted([votes.class_names[k] for k in np.flatnonzero(own)[:MAX_LISTED_LABELS]])
+    more = ", ..." * bool(own.sum() > MAX_LISTED_LABELS)
     return (
         f"annotator {name!r} names no label that anybody else names, but {labels}{more}; where "
         "they mean the same, write them alike"
     )
 
 
-def _mostly_one(votes: Votes, number: int) -> tuple[str, int, float] | None:
-    """Return what somebody nearly always says, in how many votes, and the share of others'."""
+def _dominant_label(votes: Votes, number: int) -> tuple[str, int, float] | None:
+    """Return the label an annotator nearly always names, how often, and its share with others."""
     is_mine = votes.annotators == number
     first = votes.first_choices().weights
     mine = first[is_mine].mean(axis=0)
     best = int(mine.argmax())
     others = first[~is_mine, best]
-    if mine[best] < STUCK_SHARE or not len(others) or others.mean() > STUCK_SHARE - STUCK_BEYOND:
+    if (
+        mine[best] < DOMINANT_SHARE
+        or not len(others)
+        or others.mean() > DOMINANT_SHARE - DOMINANT_LEAD
+    ):
         return None
     return votes.class_names[best], round(mine[best] * is_mine.sum()), float(others.mean())
 
 
-def ids_that_repeat(table: Table) -> list[str]:
-    """Point out columns that look like ids of the rows and name some of them alike."""
+def repeated_id_warnings(table: Table) -> list[str]:
+    """Return warnings about columns that look like row ids but repeat some."""
     said = []
-    for name in filter(names_rows, table.frame.columns):
+    for name in filter(is_row_id_name, table.frame.columns):
         cells = table.frame[name].drop_nulls().cast(pl.String)
         repeated = cells.filter(cells.is_duplicated())
-        if len(repeated) and cells.n_unique() >= MOSTLY * len(cells):
+        if len(repeated) and cells.n_unique() >= MIN_UNIQUE_SHARE * len(cells):
             row = table.frame[name].cast(pl.String).to_list().index(repeated[0])
             n_ids = repeated.n_unique()
             said.append(
@@ -198,10 +203,10 @@ def ids_that_repeat(table: Table) -> list[str]:
     return said
 
 
-def in_words(
+def summary_lines(
     reliability: Reliability | None, alpha: float, probabilities: Sequence[float | None]
 ) -> list[str]:
-    """Say who can be trusted, how far votes agree, and how many labels may be wrong.
+    """Return lines on the accuracy of annotators, their agreement and the expected errors.
 
     `probabilities`: of the label of each row, None where a row has none.
     """

@@ -1,4 +1,4 @@
-"""How votes are written: cells of tables, and exports of Label Studio and Argilla."""
+"""Reading votes from cells of tables, and from exports of Label Studio and Argilla."""
 
 from __future__ import annotations
 
@@ -16,40 +16,46 @@ from groupnoise.io.labels.memberships import literals
 from groupnoise.io.labels.spellings import guess_joints, split_at
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
-from groupnoise.votes.ballots import as_label
-from groupnoise.votes.part_names import LONG_NAMES, Said, Stated, first_named, without_percent
+from groupnoise.votes.data import as_label
+from groupnoise.votes.part_names import (
+    LONG_NAMES,
+    StatedVote,
+    VoteValue,
+    find_column,
+    without_percent,
+)
 
-Entry = tuple[int, str, Said, float | None]
-"""Row, annotator, what was said, confidence."""
-Vote = tuple[str, str, Said, float | None]
-"""Question, annotator, what was said, confidence."""
+Entry = tuple[int, str, VoteValue, float | None]
+"""Row, annotator, value, confidence."""
+Vote = tuple[str, str, VoteValue, float | None]
+"""Question, annotator, value, confidence."""
 
 Export = tuple[pl.DataFrame, list[Entry], str]
-"""Rows, votes on them, and the tool."""
+"""Rows, their votes, and the name of the tool."""
 SEPARATORS = ("|", ";")
-"""What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
+"""Separators that are guessed; commas and blanks may be part of a label."""
 FURTHER_LABEL_PARTS = ("labels", "prediction", "predicted_label", "sentiment", "topic", "intent")
-"""What language models call the label in an object besides what columns are called."""
+"""Keys that language models use for the label, besides usual column names."""
 _FENCE = re.compile(r"^\s*```\w*\s|\s*```\s*$")
-BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
-"""The beginning of a list or of weights; what begins so and cannot be read is no label."""
-ANSWERS = ".responses"
-"""How Argilla calls the column of the answers to a question, behind the question."""
+BROKEN_JSON = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
+"""The beginning of a JSON list or object; a cell that begins so and cannot be parsed is an
+error."""
+RESPONSES = ".responses"
+"""Suffix of the columns in which Argilla writes the answers to a question."""
 MAX_GRADE = 10.0
-"""Confidences above this are percent; below they may be grades, which nobody can tell."""
+"""Confidences above this are percent; up to it they may be grades."""
 
 
 def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | None:
-    """Return rows and votes of an export, and the tool's name; None if `source` is none.
+    """Return rows, votes and tool of an export; None if `source` is not one.
 
-    The rows as a frame, (row, annotator, said, confidence) of each vote, and the tool; a list of
-    plain records, such as the short form of Label Studio, is a table as any other. `source`: a
-    `.json` file, or its content. `question`: the question whose answers are the votes; needed where
-    several were asked.
+    A list of flat records, such as the short form of Label Studio, is returned as a frame.
+    `source`: a `.json` file, or its content. `question`: the question whose answers are the votes;
+    needed if there are several.
     """
     records = source if isinstance(source, list) else None
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".json":
-        records = _open(Path(source))
+        records = _read_records(Path(source))
     if records is None:
         return None
     name = str(source) if isinstance(source, (str, Path)) else "the list"
@@ -77,7 +83,7 @@ def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | No
                 f"{name}, task {row}: its answers are not laid out as {tool} does it; export the "
                 "project again."
             ) from None
-    entries = _about_one_question(votes, question, name)
+    entries = _select_question(votes, question, name)
     frame = pl.DataFrame([cells_of(record) for record in records], infer_schema_length=None)
     if not any(frame["id"]):
         frame = frame.drop("id")
@@ -94,19 +100,19 @@ def _is_nested(cell: Any) -> bool:
 
 
 def read_flat_export(table: Table, question: str | None) -> tuple[pl.DataFrame, list[Entry]] | None:
-    """Return rows and votes of a table that Argilla writes, such as Parquet; None if it is none.
+    """Return rows and votes of a table written by Argilla, such as Parquet; None for other tables.
 
     It has a column `topic.responses` of lists beside `topic.responses.users` for each question,
     and perhaps `topic.suggestion`. `question`: as in `read_export`.
     """
     frame = table.frame
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
-    answered = [name for name in lists if name.endswith(ANSWERS) and f"{name}.users" in lists]
+    answered = [name for name in lists if name.endswith(RESPONSES) and f"{name}.users" in lists]
     if not answered:
         return None
-    votes: list[tuple[int, str, str, Said, float | None]] = []
+    votes: list[tuple[int, str, str, VoteValue, float | None]] = []
     for name in answered:
-        about = name.removesuffix(ANSWERS)
+        about = name.removesuffix(RESPONSES)
         parts = (name, f"{name}.users", f"{name}.status", *(f"{about}.suggestion{each}" for each in
                  ("", ".agent", ".score")))  # fmt: skip
         cells = [frame[part].to_list() if part in frame else [None] * len(frame) for part in parts]
@@ -117,17 +123,17 @@ def read_flat_export(table: Table, question: str | None) -> tuple[pl.DataFrame, 
                 if _is_given({"status": state}):
                     votes.append((row, about, str(user), value, None))
             if guess is not None:
-                votes.append((row, about, str(agent or "model"), guess, _sure(score)))
-    endings = (ANSWERS, f"{ANSWERS}.users", f"{ANSWERS}.status", ".suggestion",
+                votes.append((row, about, str(agent or "model"), guess, _probability(score)))
+    endings = (RESPONSES, f"{RESPONSES}.users", f"{RESPONSES}.status", ".suggestion",
                ".suggestion.agent", ".suggestion.score")  # fmt: skip
     rest = [name for name in frame.columns if not name.endswith(endings)]
-    return frame.select(rest), _about_one_question(votes, question, table.origin)
+    return frame.select(rest), _select_question(votes, question, table.origin)
 
 
-def _about_one_question(
-    votes: Sequence[tuple[int, str, str, Said, float | None]], question: str | None, name: str
+def _select_question(
+    votes: Sequence[tuple[int, str, str, VoteValue, float | None]], question: str | None, name: str
 ) -> list[Entry]:
-    """Return the answers to a question, which must be named where there are several."""
+    """Return the votes on one question, which must be named if there are several."""
     asked = list(dict.fromkeys(vote[1] for vote in votes))
     if question is None and len(asked) > 1:
         raise DataError(
@@ -145,7 +151,7 @@ def _about_one_question(
     ]
 
 
-def _open(path: Path) -> list[Any]:
+def _read_records(path: Path) -> list[Any]:
     try:
         content = read_json(path)
     except FileNotFoundError:
@@ -159,14 +165,14 @@ def _open(path: Path) -> list[Any]:
     return content
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    """Return the cells of a row, text and numbers alone."""
+def _scalar_cells(record: Any) -> dict[str, Any]:
+    """Return the cells of a row that are text or numbers."""
     cells = record if isinstance(record, Mapping) else {}
     return {str(k): v for k, v in cells.items() if isinstance(v, (str, int, float)) or v is None}
 
 
 def _label_studio_cells(task: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": str(task.get("id", "")), **_plain(task.get("data"))}
+    return {"id": str(task.get("id", "")), **_scalar_cells(task.get("data"))}
 
 
 def _label_studio_votes(task: Mapping[str, Any]) -> Iterator[Vote]:
@@ -179,11 +185,11 @@ def _label_studio_votes(task: Mapping[str, Any]) -> Iterator[Vote]:
     for guess in task.get("predictions") or []:
         if isinstance(guess, Mapping):
             who = str(guess.get("model_version") or "model")
-            yield from _label_studio_results(guess, who, _sure(guess.get("score")))
+            yield from _label_studio_results(guess, who, _probability(guess.get("score")))
 
 
-def _sure(score: Any) -> float | None:
-    """Return a score that is a probability; others are on a scale nobody knows."""
+def _probability(score: Any) -> float | None:
+    """Return a score that is a probability; others have an unknown scale."""
     return float(score) if isinstance(score, (int, float)) and 0 <= score <= 1 else None
 
 
@@ -200,8 +206,8 @@ def _label_studio_results(answer: Any, who: str, sure: float | None) -> Iterator
 def _argilla_cells(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": str(record.get("id", "")),
-        **_plain(record.get("fields")),
-        **_plain(record.get("metadata")),
+        **_scalar_cells(record.get("fields")),
+        **_scalar_cells(record.get("metadata")),
     }
 
 
@@ -221,7 +227,7 @@ def _argilla_votes(record: Mapping[str, Any]) -> Iterator[Vote]:
 
 
 def _is_given(answer: Mapping[str, Any]) -> bool:
-    """Tell whether an answer was submitted; drafts and discarded ones are no votes."""
+    """Tell whether an answer was submitted; drafts and discarded ones do not count."""
     return answer.get("status") in (None, "submitted")
 
 
@@ -233,7 +239,7 @@ def _argilla_suggestions(suggestions: Any) -> Iterator[Vote]:
         listed = [(each.get("question_name", "label"), each) for each in suggestions]
     for question, guess in listed:
         who = str(guess.get("agent") or "model")
-        yield str(question), who, guess.get("value"), _sure(guess.get("score"))
+        yield str(question), who, guess.get("value"), _probability(guess.get("score"))
 
 
 TOOLS: dict[str, tuple[Callable[[Any], Iterator[Vote]], Callable[[Any], dict[str, Any]]]] = {
@@ -243,11 +249,11 @@ TOOLS: dict[str, tuple[Callable[[Any], Iterator[Vote]], Callable[[Any], dict[str
 
 
 def read_confidences(table: Table, name: str, report: Report) -> list[float | None]:
-    """Return a column of numbers; an empty cell is no confidence, percent are hundredths."""
+    """Return a column of confidences; None for an empty cell, percent divided by 100."""
     cells = table.frame[name]
     text = cells.cast(pl.String).str.strip_chars()
     bare = text.str.strip_suffix("%").str.strip_chars()
-    if cells.dtype == pl.String:  # decimals of "87,5 %" are not read with those of numbers
+    if cells.dtype == pl.String:  # decimal commas as in "87,5 %"
         bare = bare.str.replace(r"^(\d+),(\d+)$", "$1.$2")
     numbers: list[float | None] = bare.cast(pl.Float64, strict=False).to_list()
     for line, (cell, number) in enumerate(zip(cells.to_list(), numbers, strict=True)):
@@ -265,10 +271,10 @@ def read_confidences(table: Table, name: str, report: Report) -> list[float | No
     return numbers
 
 
-def as_plain(entry: Entry) -> Entry:
-    """Return a vote in which the confidence that stands in the cell itself has its place."""
+def with_stated_confidence(entry: Entry) -> Entry:
+    """Return a vote with the confidence that its own cell states, if any."""
     row, who, said, sure = entry
-    if isinstance(said, Stated):
+    if isinstance(said, StatedVote):
         return row, who, said.said, said.sure if sure is None else sure
     return entry
 
@@ -279,28 +285,32 @@ def cell_reader(
     separator: str | None,
     report: Report,
     guesses: Sequence[str] = SEPARATORS,
-) -> Callable[[str], list[Said]]:
-    """Return what reads a column of votes, once the separator of labels is known."""
+) -> Callable[[str], list[VoteValue]]:
+    """Return a function that reads a column of votes, with the separators of labels guessed."""
     texts = [table.frame[name] for name in names if table.frame.schema[name] == pl.String]
     if separator == "":
         raise ParameterError("label_separator must not be empty.")
-    joints: tuple[str, ...] = () if separator is None else (separator,)
+    separators: tuple[str, ...] = () if separator is None else (separator,)
     if separator is None:
         plain = [each.filter(~each.str.contains(r"^\s*(?:```\w*\s)?\s*[\[{(]")) for each in texts]
         for guess in guesses:
             if any(bool(each.str.contains(guess, literal=True).any()) for each in plain):
                 report(f"split the labels of a cell at {guess!r}")
-                joints = (guess,)
+                separators = (guess,)
                 break
         cells = [cell for each in plain for cell in each.drop_nulls()]
-        parts = [part for cell in cells for part in (split_at(cell, joints) if joints else [cell])]
-        joints += guess_joints(parts, report)
+        parts = [
+            part
+            for cell in cells
+            for part in (split_at(cell, separators) if separators else [cell])
+        ]
+        separators += guess_joints(parts, report)
 
-    def read(name: str) -> list[Said]:
+    def read(name: str) -> list[VoteValue]:
         votes = []
         for row, cell in enumerate(table.frame[name].to_list()):
-            said = parse_vote(cell, *joints)
-            if isinstance(said, str) and BROKEN.match(said):
+            said = parse_vote(cell, *separators)
+            if isinstance(said, str) and BROKEN_JSON.match(said):
                 raise DataError(
                     f"{table.locate(row)}: {said[:60]} in {name!r} is no JSON; weights are written "
                     'as {"a": 0.7, "b": 0.3}, lists as ["a", "b"].'
@@ -311,16 +321,16 @@ def cell_reader(
     return read
 
 
-def parse_vote(cell: Any, *joints: str) -> Said:
-    """Return what a cell says: a label, several, weights by label, or None for nothing.
+def parse_vote(cell: Any, *separators: str) -> VoteValue:
+    """Return the vote in a cell: a label, several, weights by label, or None.
 
-    `joints`: what joins several labels.
+    `separators`: between several labels.
 
     >>> parse_vote('{"a": 0.7, "b": 0.3}'), parse_vote("['a', 'b']"), parse_vote("a; b", ";")
     ({'a': 0.7, 'b': 0.3}, ['a', 'b'], ['a', 'b'])
     """
     if isinstance(cell, dict):  # of a struct column, where labels not named are null
-        return _stated({label: weight for label, weight in cell.items() if weight})
+        return _labelled({label: weight for label, weight in cell.items() if weight})
     if not isinstance(cell, str):
         return None if cell is None else (cell if isinstance(cell, (list, tuple)) else
                                           as_label(cell))  # fmt: skip
@@ -328,25 +338,25 @@ def parse_vote(cell: Any, *joints: str) -> Said:
     if text[:1] in ("[", "{", "("):
         for value in literals(text):
             if isinstance(value, (list, tuple, set, dict)):
-                return list(value) if isinstance(value, set) else _stated(value)
-    if any(joint in text for joint in joints):
-        return split_at(text, joints)
+                return list(value) if isinstance(value, set) else _labelled(value)
+    if any(joint in text for joint in separators):
+        return split_at(text, separators)
     return text or None
 
 
-def _stated(value: Said) -> Said:
-    """Return what an object of named parts says, `{"label": "a", "confidence": 0.9}`.
+def _labelled(value: VoteValue) -> VoteValue:
+    """Return the vote in an object with named parts, `{"label": "a", "confidence": 0.9}`.
 
-    Weights by label are numbers and stay as they are.
+    An object of weights by label is returned as it is.
     """
     if not isinstance(value, Mapping):
         return value
     keys = [str(key) for key in value]
-    key = first_named(keys, (*LONG_NAMES["label"], *FURTHER_LABEL_PARTS))
+    key = find_column(keys, (*LONG_NAMES["label"], *FURTHER_LABEL_PARTS))
     said: Any = None if key is None else value[key]
     if not isinstance(said, (str, list)) or (
         isinstance(said, list) and not all(isinstance(label, str) for label in said)
     ):
         return value
-    sure = first_named(keys, LONG_NAMES["confidence"])
-    return Stated(said, None if sure is None else _sure(value[sure]))
+    sure = find_column(keys, LONG_NAMES["confidence"])
+    return StatedVote(said, None if sure is None else _probability(value[sure]))

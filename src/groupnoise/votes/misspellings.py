@@ -1,4 +1,4 @@
-"""Votes for labels written otherwise: in another spelling, misspelt, or with a word for none."""
+"""Votes for labels in another spelling, misspelt, or written as words for no vote."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from groupnoise.core.arrays import FloatArray
 from groupnoise.core.label_typos import MAX_RARE_ROWS, MIN_RATIO, likely_typos, similar_labels
 from groupnoise.io.labels.heard import heard_in_words, heard_labels
 from groupnoise.io.tables.sources import Report
-from groupnoise.votes.ballots import Votes, labels_of
+from groupnoise.votes.cells import Entry
+from groupnoise.votes.data import Votes, labels_of
 from groupnoise.votes.dawid_skene import Reliability
-from groupnoise.votes.exports import Entry
 
 
-def entries_as_heard(
+def normalize_spellings(
     entries: Iterable[Entry],
-    place: Callable[[int, str], str],
+    locate: Callable[[int, str], str],
     listed: Sequence[str] | None,
     keep: Sequence[str],
     report: Report,
 ) -> list[Entry]:
-    """Return votes in which each label has one spelling, and none is a word for no vote.
+    """Return votes with one spelling per label, and without words that stand for no vote.
 
-    `listed`: all labels there are, where a user says so. `keep`: labels that stay as they are.
+    `listed`: all labels, if the user gave them. `keep`: labels that stay as they are.
     """
     entries = list(entries)
-    said = [labels_of(vote, place(row, who), who) for row, who, vote, _ in entries]
+    said = [labels_of(vote, locate(row, who), who) for row, who, vote, _ in entries]
     counts = Counter(label for weights in said for label in weights)
     heard = heard_labels(counts, keep=keep, listed=listed)
     if not heard:
@@ -50,18 +50,18 @@ def entries_as_heard(
     return spelt
 
 
-def slips_of(votes: Votes) -> dict[str, str]:
+def find_misspellings(votes: Votes) -> dict[str, str]:
     """Return the rare labels that look misspelt, and what was meant."""
     counts = votes.candidates().sum(axis=0).tolist()
     return likely_typos(dict(zip(votes.class_names, counts, strict=True)))
 
 
-def habits_of(votes: Votes) -> dict[str, tuple[str, str]]:
-    """Return labels that one annotator misspells again and again, what is meant, and by whom.
+def find_habits(votes: Votes) -> dict[str, tuple[str, str]]:
+    """Return labels that one annotator always misspells, what is meant, and who it is.
 
-    Such a label is one that nobody else writes and that is like a single label of the others. They
-    name that one as often or more; who misspells it hardly ever spells it right, or the two would
-    be two; and where others voted on the same rows, half of their votes or more are for it.
+    Such a label is used by nobody else and resembles exactly one label of the others, who name that
+    one at least as often. The annotator hardly ever spells it right (otherwise these are two
+    labels), and at least half of the votes of others on the same rows are for it.
     """
     named, names = votes.named_labels(), votes.class_names
     by_whom = np.zeros((len(votes.annotator_names), len(names)), dtype=np.int64)
@@ -84,18 +84,18 @@ def habits_of(votes: Votes) -> dict[str, tuple[str, str]]:
     return {slip: told for slip, told in found.items() if told[0] not in found}
 
 
-def without_habits(votes: Votes, sure: Collection[str]) -> Votes:
-    """Return votes in which what one annotator always misspells is spelt as others spell it.
+def correct_habits(votes: Votes, sure: Collection[str]) -> Votes:
+    """Return votes with labels that one annotator always misspells replaced by those meant.
 
-    Such labels are none any more. `sure`: labels that are known to be none of these.
+    `sure`: labels that are known to be correct.
     """
-    habits = {slip: meant for slip, (meant, _) in habits_of(votes).items() if slip not in sure}
+    habits = {slip: meant for slip, (meant, _) in find_habits(votes).items() if slip not in sure}
     if not habits:
         return votes
     names = votes.class_names
-    heard = _moved(votes, {names.index(slip): names.index(habits[slip]) for slip in habits})
+    heard = _merge_labels(votes, {names.index(slip): names.index(habits[slip]) for slip in habits})
     left = [k for k, name in enumerate(names) if name not in habits]
-    # The doubt about the labels that are gone is about all others.
+    # Weight that doubt gave to the merged labels goes to all others.
     doubt = heard.doubt()[:, None] * len(habits) / len(left)
     return replace(
         heard,
@@ -105,17 +105,17 @@ def without_habits(votes: Votes, sure: Collection[str]) -> Votes:
     )
 
 
-def as_meant(votes: Votes, sure: Collection[str]) -> Votes:
-    """Return votes in which labels that look misspelt are read as those that were probably meant.
+def correct_misspellings(votes: Votes, sure: Collection[str]) -> Votes:
+    """Return votes in which labels that look misspelt count as those that were probably meant.
 
-    Each would else be a class of its own, on which annotators disagree and among which they guess.
-    The labels stay in the list, named by nobody. `sure`: labels that are known to be none of these.
+    Otherwise each would be a class of its own. They stay in the list of labels, named by nobody.
+    `sure`: labels that are known to be correct.
     """
-    return _moved(votes, _meant(votes, sure))
+    return _merge_labels(votes, _corrections(votes, sure))
 
 
-def _moved(votes: Votes, meant: Mapping[int, int]) -> Votes:
-    """Return votes in which labels are others, by their positions."""
+def _merge_labels(votes: Votes, meant: Mapping[int, int]) -> Votes:
+    """Return votes with labels replaced; `meant` maps positions to positions."""
     if not meant:
         return votes
     weights, named = votes.weights.copy(), votes.named_labels().copy()
@@ -129,33 +129,33 @@ def _moved(votes: Votes, meant: Mapping[int, int]) -> Votes:
     return replace(votes, weights=weights, named=None if votes.named is None else named)
 
 
-def as_written(probabilities: FloatArray, votes: Votes, sure: Collection[str]) -> FloatArray:
-    """Return probabilities in which a label that nobody spelt right in a row is spelt as it was.
+def restore_spellings(probabilities: FloatArray, votes: Votes, sure: Collection[str]) -> FloatArray:
+    """Return probabilities with labels as they were written where nobody wrote them correctly.
 
-    Of shape (n_rows, n_classes). `probabilities` (n_rows, n_classes): of the votes `as_meant`.
-    `votes`, `sure`: what that was given.
+    Of shape (n_rows, n_classes). `probabilities` (n_rows, n_classes): of the corrected
+    votes. `votes`, `sure`: as for `correct_misspellings`.
     """
     written: FloatArray = probabilities.copy()
     named = votes.candidates()
-    for slip, label in _meant(votes, sure).items():
+    for slip, label in _corrections(votes, sure).items():
         rows = np.flatnonzero(named[:, slip] & ~named[:, label])
         written[rows, slip] += written[rows, label]
         written[rows, label] = 0.0
     return written
 
 
-def shares_as_heard(votes: Votes, sure: Collection[str]) -> FloatArray:
-    """Return the share of the votes for each label, those that misspell it among them.
+def corrected_shares(votes: Votes, sure: Collection[str]) -> FloatArray:
+    """Return the share of the votes for each label, misspelt ones included.
 
-    Of shape (n_rows, n_classes). A label that looks misspelt keeps the share that is written so.
+    Of shape (n_rows, n_classes). A label that looks misspelt keeps its own share too.
     """
-    heard = as_meant(votes, sure).first_choices().shares()
+    heard = correct_misspellings(votes, sure).first_choices().shares()
     return np.asarray(np.maximum(heard, votes.first_choices().shares()))
 
 
-def without_slips(known: Reliability, votes: Votes, sure: Collection[str]) -> Reliability:
-    """Return confusions in which labels that look misspelt are no labels of their own."""
-    meant = _meant(votes, sure)
+def drop_misspellings(known: Reliability, votes: Votes, sure: Collection[str]) -> Reliability:
+    """Return the confusions with misspelt labels merged into those meant."""
+    meant = _corrections(votes, sure)
     confusion = known.confusion.copy()
     for slip, label in meant.items():
         confusion[:, :, label] += confusion[:, :, slip]
@@ -170,11 +170,11 @@ def without_slips(known: Reliability, votes: Votes, sure: Collection[str]) -> Re
     )
 
 
-def _meant(votes: Votes, sure: Collection[str]) -> dict[int, int]:
-    """Return the positions of labels that look misspelt, and of those that were meant."""
+def _corrections(votes: Votes, sure: Collection[str]) -> dict[int, int]:
+    """Return positions of labels that look misspelt, mapped to those of the labels meant."""
     position = {name: number for number, name in enumerate(votes.class_names)}
     return {
         position[slip]: position[label]
-        for slip, label in slips_of(votes).items()
+        for slip, label in find_misspellings(votes).items()
         if slip not in sure
     }

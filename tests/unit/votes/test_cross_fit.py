@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.datasets import make_classification
 
 from groupnoise.votes import Votes
-from groupnoise.votes.apart import foretold_apart, n_trainings
-from groupnoise.votes.crowd import believe
+from groupnoise.votes.cross_fit import CrossFit
+from groupnoise.votes.inference import infer_labels
 
 
 def nearest_classifier(rows, named, weights):
@@ -35,15 +35,14 @@ def test_what_a_row_is_told_does_not_change_with_its_own_votes():
             changed[row] = own
             likelihood = np.log(changed)
 
-            def judge(prior, likelihood=likelihood, changed=changed):
+            def fit_annotators(prior, likelihood=likelihood, changed=changed):
                 return likelihood, changed
 
             told.append(
-                foretold_apart(
-                    named, points, changed, likelihood, nearest, np.ones(120, dtype=bool), judge,
-                    [nearest_classifier], n_folds=5, seed=0,
+                CrossFit(named, points, [nearest_classifier]).nested(
+                    changed, likelihood, nearest, np.ones(120, dtype=bool), fit_annotators
                 )
-            )  # fmt: skip
+            )
         twin = row + 1 if row % 2 == 0 else row - 1
         np.testing.assert_allclose(told[0][row], told[1][row], rtol=1e-9)
         assert abs(np.log(told[0][twin]) - np.log(told[1][twin])).max() > 0.01  # others hear it
@@ -62,7 +61,7 @@ def test_votes_beside_weak_features_are_hardly_surer_than_right():
             entries.append((row, f"a{who}", str("uvwxyz"[said]), None))
     votes = Votes.from_entries(entries, 240)
     shown = []
-    belief = believe(votes, points, on_progress=shown.append)
+    belief = infer_labels(votes, points, on_progress=shown.append)
     sure, right = belief.probabilities.max(axis=1), belief.probabilities.argmax(axis=1)
     truth = np.array([votes.class_names.index("uvwxyz"[label]) for label in truth])
     assert sure.mean() - (right == truth).mean() < 0.06  # 0.13 where votes come back
@@ -70,4 +69,6 @@ def test_votes_beside_weak_features_are_hardly_surer_than_right():
 
 
 def test_two_folds_at_a_time_are_left_out_of_four_or_more():
-    assert [n_trainings(n_folds, 1) for n_folds in (2, 3, 4, 5, 10)] == [0, 0, 10, 15, 15]
+    assert [
+        CrossFit(None, None, [None], n_folds).n_nested_fits for n_folds in (2, 3, 4, 5, 10)
+    ] == [0, 0, 10, 15, 15]

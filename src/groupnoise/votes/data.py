@@ -1,4 +1,4 @@
-"""Votes: who said which labels of which row, how surely, and how far they agree."""
+"""Votes: which annotator gave which labels to which row, how sure, and how far they agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.tables.sources import Report
-from groupnoise.votes.part_names import Said, Stated
+from groupnoise.votes.part_names import StatedVote, VoteValue
 
 MAX_UNKNOWN = 5
 """Labels outside the list that are named at most."""
@@ -25,7 +25,7 @@ class Votes:
     """Votes of annotators on rows, each a distribution over labels.
 
     A vote for one label puts all its weight there; a vote for several labels means "one of
-    these"; weights by label say how surely. Who said nothing about a row has no vote there.
+    these"; weights by label say how sure the annotator is.
 
     Attributes
     ----------
@@ -168,20 +168,20 @@ class Votes:
     @classmethod
     def from_entries(
         cls,
-        entries: Iterable[tuple[int, str, Said, float | None]],
+        entries: Iterable[tuple[int, str, VoteValue, float | None]],
         n_rows: int,
         *,
         class_names: Sequence[str] | None = None,
         annotator_names: Sequence[str] | None = None,
-        place: Any = None,
+        locate: Any = None,
         report: Report | None = None,
     ) -> Votes:
-        """Return the votes of entries (row, annotator, what was said, confidence or None).
+        """Return votes from entries (row, annotator, value, confidence or None).
 
         Parameters
         ----------
         entries : iterable of tuple
-            What was said is a label, several labels, weights by label, or None for nothing. A
+            The value is a label, several labels, weights by label, or None for no vote. A
             confidence c in [0, 1] spreads 1 - c over all labels.
         n_rows : int
             Number of rows.
@@ -189,8 +189,8 @@ class Votes:
             All labels there are; by default those that were said, sorted.
         annotator_names : sequence of str, optional
             All annotators; by default in the order of their first vote.
-        place : callable, optional
-            Given a row and an annotator, says where the vote stands, for an error message.
+        locate : callable, optional
+            Given a row and an annotator, returns where the vote is written, for error messages.
         report : callable, optional
             Told how many votes were given twice alike.
 
@@ -199,7 +199,7 @@ class Votes:
         votes : Votes
             A vote said twice alike counts once; twice differently is refused.
         """
-        where = place or (lambda row, _: f"row {row}")
+        where = locate or (lambda row, _: f"row {row}")
         said: dict[tuple[int, str], tuple[dict[str, float], float | None]] = {}
         repeated: list[tuple[int, str]] = []
         for row, annotator, vote, confidence in entries:
@@ -262,7 +262,7 @@ class Votes:
 
 
 def is_checked(votes: Votes, truth: IntArray | None) -> BoolArray:
-    """Return the rows that tell how good their votes are: with a second one, or a true label.
+    """Return the rows whose votes can be checked: by a second vote, or a true label.
 
     `truth`: the column of the true label of each row, -1 where it is not known.
     """
@@ -270,9 +270,9 @@ def is_checked(votes: Votes, truth: IntArray | None) -> BoolArray:
     return is_paired if truth is None else np.asarray(is_paired | (truth >= 0))
 
 
-def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
+def labels_of(vote: VoteValue, where: str, annotator: str) -> dict[str, float]:
     """Return the weight of each label in a vote, summing to one; empty where nothing was said."""
-    if isinstance(vote, Stated):
+    if isinstance(vote, StatedVote):
         return labels_of(vote.said, where, annotator)
     cell: Any = vote
     if cell is None or (isinstance(cell, float) and np.isnan(cell)):
@@ -298,7 +298,7 @@ def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
 def _outside_the_list(
     unknown: Mapping[str, tuple[int, str]], names: Sequence[str], where: Callable[[int, str], str]
 ) -> str:
-    """Say which labels are not in the list, with the first vote for each."""
+    """Return the error message on labels outside the list, with the first vote for each."""
     label, (row, annotator) = next(iter(unknown.items()))
     others = [
         f"{name!r} ({where(*at)}){did_you_mean(name, names)}"

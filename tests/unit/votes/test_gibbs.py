@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from groupnoise.votes import Votes, resolve
-from groupnoise.votes.averaged import _Counted, averaged_over_annotators, nearness
-from groupnoise.votes.crowd import believe
 from groupnoise.votes.dawid_skene import expected_counts, vote_posterior
+from groupnoise.votes.gibbs import VoteCounter, gibbs_posterior, grade_similarity
+from groupnoise.votes.inference import infer_labels
 
 
 def votes_of(skills, seed, *, n_lazy=0, n_classes=3, n_rows=200):
@@ -30,7 +30,7 @@ def test_expected_and_real_errors_agree_with_and_without_somebody_lazy(n_lazy, m
     gaps = []
     for seed, skills in enumerate([(0.85, 0.65), (0.8, 0.75), (0.9, 0.7, 0.65), (0.8, 0.8, 0.6)]):
         votes, truth = votes_of(skills, seed, n_lazy=n_lazy)
-        probabilities = believe(votes, None).probabilities
+        probabilities = infer_labels(votes, None).probabilities
         is_right = probabilities.argmax(axis=1) == truth
         gaps.append(probabilities.max(axis=1).mean() - is_right.mean())
     assert abs(np.mean(gaps)) < most
@@ -41,13 +41,13 @@ def test_of_two_who_differ_neither_is_taken_to_be_right():
     votes, _ = votes_of((0.75, 0.75), 0)
     said = votes.weights.argmax(axis=1).reshape(2, -1)
     differ = said[0] != said[1]
-    probabilities = believe(votes, None).probabilities[differ]
+    probabilities = infer_labels(votes, None).probabilities[differ]
     assert 0.4 < probabilities.max(axis=1).mean() < 0.7
 
 
 def test_somebody_lazy_makes_no_label_frequent():
     votes, _ = votes_of((0.72, 0.6), 1, n_lazy=1, n_classes=2)
-    probabilities, confusion = averaged_over_annotators(votes)
+    probabilities, confusion = gibbs_posterior(votes)
     assert 0.3 < probabilities[:, 0].mean() < 0.7
     assert confusion[2, 1, 0] > 0.8
 
@@ -62,8 +62,8 @@ def test_labels_that_nobody_names_change_nothing():
     )  # fmt: skip
     truth = np.full(votes.n_rows, -1)
     truth[:5] = 1
-    plain = averaged_over_annotators(votes, truth=np.where(truth >= 0, truth - 1, -1))
-    wide = averaged_over_annotators(spare, truth=truth)
+    plain = gibbs_posterior(votes, truth=np.where(truth >= 0, truth - 1, -1))
+    wide = gibbs_posterior(spare, truth=truth)
     np.testing.assert_allclose(wide[0][:, 1:], plain[0])
     np.testing.assert_allclose(wide[1][:, 1:, 1:], plain[1])
 
@@ -73,7 +73,7 @@ def test_plain_votes_are_counted_as_any_others_are():
     generator = np.random.default_rng(0)
     confusion = generator.dirichlet(np.ones(3), size=(3, 3))
     log_prior = np.log([0.2, 0.3, 0.5])
-    counted = _Counted(votes)
+    counted = VoteCounter(votes)
     np.testing.assert_allclose(
         counted.posterior(confusion, log_prior), vote_posterior(votes, confusion, log_prior)
     )
@@ -119,7 +119,7 @@ def test_grades_that_annotators_miss_by_one_are_known_as_grades(n_lazy):
 def test_numbers_that_are_taken_for_any_other_are_no_grades():
     for seed in range(5):
         votes, _ = votes_of((0.7, 0.7, 0.6), seed, n_classes=5)
-        assert nearness(votes) is None
+        assert grade_similarity(votes) is None
     words = stars()[0].map(lambda grade: "abcde"[grade - 1])
     assert not any("grades" in note for note in resolve(words).notes)
 
