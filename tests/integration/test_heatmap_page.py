@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise.bags.embedding.sources import Sources
 from groupnoise.bags.heatmap import heatmap_page
-from groupnoise.bags.object_answers import ObjectAnswers
+from groupnoise.bags.object_predictions import ObjectPredictions
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
 
@@ -19,7 +19,7 @@ def report(tmp_path_factory):
     offsets = 4 * np.arange(N_BAGS + 1)
     first = np.linspace(0.1, 0.9, N_BAGS).repeat(4)
     places = np.tile([[0, 0], [64, 0], [0, 64], [64, 64]], (N_BAGS, 1)).astype(float)
-    answers = ObjectAnswers(
+    answers = ObjectPredictions(
         bag_ids=[f"bag_{number}" for number in range(N_BAGS)],
         offsets=offsets,
         class_names=["cat", "dog"],

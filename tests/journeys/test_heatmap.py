@@ -20,7 +20,7 @@ from groupnoise.bags.heatmap import (
     make_card,
     paint_timeline,
 )
-from groupnoise.bags.object_answers import ObjectAnswers
+from groupnoise.bags.object_predictions import ObjectPredictions
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
 from groupnoise.pages import encode_png
@@ -129,7 +129,7 @@ def test_a_timeline_ends_where_the_recording_does_though_silence_is_left_out(com
 def test_bags_of_a_label_that_no_object_carries_show_the_class_that_may_be_there():
     classes = ["adenoma", "benign", "tumour"]
     probability = np.array([[0.1, 0.7, 0.2], [0.0, 1.0, 0.0]] * 3)
-    answers = ObjectAnswers(
+    answers = ObjectPredictions(
         bag_ids=["clear", "mistaken", "missed"],
         offsets=np.array([0, 2, 4, 6]),
         class_names=classes,

@@ -1,8 +1,7 @@
-"""Describing bags before any training, and judging them: which instance carries each label.
+"""Audit of bags: descriptive statistics, suspicious labels, and the instance behind each label.
 
-A label is suspected by the odds of the whole bag, set beside those of bags that a model had not
-seen: what it says of bags that rightly have a label, rare ones above all, is no evidence against
-them until they look like bags of another.
+A label is suspicious if the log odds of the whole bag, compared with those of held-out bags, look
+like those of bags with another label. Low odds alone, as of rare labels, are no evidence.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from groupnoise.audit.evidence import (
     class_columns,
     object_posterior,
 )
-from groupnoise.bags.reading.label_words import negative_name
+from groupnoise.bags.reading.labels import negative_name
 from groupnoise.bags.search.copies import kept_together, shared_instances
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -32,9 +31,9 @@ from groupnoise.io.description import (
     histogram_of_sizes,
 )
 
-USUAL = 0.6
+HELD_OUT_QUANTILE = 0.6
 """Share of held-out bags with a label whose odds a bag that should have it must reach."""
-CLEAR, LEAST = 2.0, 1.0
+ODDS_MARGIN, MIN_ODDS = 2.0, 1.0
 """Log odds that are enough beyond those of the frequency of a label, and that are needed; chosen on
 made-up bags of seeds 0 to 2."""
 MIN_BAGS = 3
@@ -120,7 +119,7 @@ class BagSource:
         fits = _class_probabilities(model, bags.objects)[:, columns]  # (n_objects, n_classes)
         instance = ragged_rows(self.dataset.bags.offsets[rows], bags.sizes)
         noise, tally = np.ones(bags.n_objects), ObjectTally(bags.n_objects)
-        own = with_none(labels)
+        own = add_unlabelled_column(labels)
         bag, label = np.nonzero(own)
         is_bare = label == labels.shape[1]
         sizes = bags.sizes[bag]
@@ -144,7 +143,7 @@ class BagSource:
             "object": instance[objects[found.chosen]],
             **choice_columns(found, selected.offsets[:-1], selected.log_weight),
             "doubt": np.where(is_bare, 0.0, 1.0 - credibility),
-            "suspicion": suspicions(odds, own, held)[bag, label],
+            "suspicion": suspicion_scores(odds, own, held)[bag, label],
             "suggested": suggested[bag],
         }
         instances: Columns = {
@@ -194,21 +193,21 @@ class HeldOutOdds(NamedTuple):
     labels: BoolArray
 
 
-def with_none(labels: BoolArray) -> BoolArray:
+def add_unlabelled_column(labels: BoolArray) -> BoolArray:
     """Return labels with a last column that says whether a bag has none."""
     return np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)
 
 
-def suspicions(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatArray:
-    """Return how much each label of each bag looks wrong; more than a half is suspected.
+def suspicion_scores(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatArray:
+    """Return how suspicious each label of each bag is; above one half it is an issue.
 
-    Half is where a bag is likelier of another label, or of none, than of its own by as much as most
-    held-out bags that carry that one (`USUAL` of them), or beyond their frequencies by `CLEAR`; and
-    by no less than `LEAST`. Where bags have several labels, lacking the label takes the place of
-    another. Where a model speaks louder for the labels of these bags than for those of held-out
-    ones it was trained on them, and that much is added.
+    One half is where another label, or none, leads the given one by as much as in most held-out
+    bags that have that other label (`HELD_OUT_QUANTILE` of them), or by `ODDS_MARGIN` beyond the
+    log ratio of their frequencies, and at least by `MIN_ODDS`. For bags with several labels the
+    alternative is the absence of the label. A model that favours the labels of these bags more than
+    those of held-out bags was trained on them, which is compensated.
 
-    `odds`, `labels` (n_bags, n_classes + 1): of the bags judged. `held`: of held-out bags.
+    `odds`, `labels` (n_bags, n_classes + 1): of the bags audited. `held`: of held-out bags.
     """
     learned = np.zeros(odds.shape[1])
     for column, (mine, theirs) in enumerate(zip(labels.T, held.labels.T, strict=True)):
@@ -216,13 +215,13 @@ def suspicions(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> FloatA
             more = np.median(odds[mine, column]) - np.median(held.odds[theirs, column])
             learned[column] = max(0.0, float(more))
     if (held.labels.sum(axis=1) == 1).all() and (labels.sum(axis=1) == 1).all():
-        against = _against_in_favour_of_another(odds, held)
+        against = _evidence_for_other_labels(odds, held)
     else:
         against = -odds - np.diagonal(_bounds(-held.odds, ~held.labels, held.labels))
     return 0.5 + 0.5 * np.tanh(0.5 * (against + learned))
 
 
-def _against_in_favour_of_another(odds: FloatArray, held: HeldOutOdds) -> FloatArray:
+def _evidence_for_other_labels(odds: FloatArray, held: HeldOutOdds) -> FloatArray:
     """Return how far beyond their bounds other labels, or none, are likelier than each label."""
     log_p, known = (-np.logaddexp(0.0, -each) for each in (odds, held.odds))
     occurs = held.labels.any(axis=0)
@@ -246,8 +245,8 @@ def _bounds(margins: FloatArray, labels: BoolArray, instead: BoolArray) -> Float
     frequent = np.maximum(0.0, np.log((1.0 + n_own[:, None]) / (1.0 + n_other)))
     usual = np.full(len(n_own), np.inf)
     for column in np.flatnonzero(n_own):
-        usual[column] = np.quantile(margins[labels[:, column], column], USUAL)
-    found: FloatArray = np.maximum(LEAST, np.minimum(usual[:, None], CLEAR + frequent))
+        usual[column] = np.quantile(margins[labels[:, column], column], HELD_OUT_QUANTILE)
+    found: FloatArray = np.maximum(MIN_ODDS, np.minimum(usual[:, None], ODDS_MARGIN + frequent))
     found[n_own == 0] = np.inf  # what no bag has, none looks like
     return found
 
@@ -284,7 +283,7 @@ def _log_odds(
         if known is None:
             return odds, HeldOutOdds(odds, labels)
         held = _odds_of_proba(known.probabilities, ensemble, columns)
-        return odds, HeldOutOdds(held, with_none(known.belief[:, columns] > 0))
+        return odds, HeldOutOdds(held, add_unlabelled_column(known.belief[:, columns] > 0))
     # Loads torch, and readers come by here.
     from groupnoise.bags.search.ensemble import calibrate_bags
 

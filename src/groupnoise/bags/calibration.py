@@ -10,8 +10,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from groupnoise.bags.answers import BagAnswers
-from groupnoise.bags.reading.forms import is_complete, read_instance_labels
+from groupnoise.bags.prediction import BagPredictions
+from groupnoise.bags.reading.inputs import has_all_witnesses, read_instance_labels
 from groupnoise.bags.search.bag_odds import with_scaled_bags, with_scaled_instances
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
@@ -36,12 +36,12 @@ from groupnoise.training.temperature import (
     mix_with_chance,
 )
 
-OF_BAGS = "bag_sets"
+BAG_PREFIX = "bag_sets"
 """What names of the held-out bags begin with in a model folder."""
 
 
 @inherit_docstring
-class BagCalibration(CalibratedSets, Calibration, BagAnswers):
+class BagCalibration(CalibratedSets, Calibration, BagPredictions):
     """Calibration of instance probabilities, and of sets of labels, with labelled bags."""
 
     bag_set_calibration_: SetCalibration | None = None
@@ -129,7 +129,7 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
         )
         n_classes, judged_by = labels.shape[1], ""
         targets = np.minimum(np.arange(log_all.shape[1]), n_classes)
-        if known is None or not is_complete(known, labels, instances.group_of_object):
+        if known is None or not has_all_witnesses(known, labels, instances.group_of_object):
             targets = targets[:n_classes]
         elif len(targets) > n_classes:  # the others are background, as `evaluate` counts them
             known = np.where(known < 0, n_classes, known)
@@ -255,12 +255,12 @@ class BagCalibration(CalibratedSets, Calibration, BagAnswers):
 
     def _set_arrays(self) -> dict[str, NDArray[Any]]:
         found = self.bag_set_calibration_
-        of_bags = {} if found is None else found.arrays(OF_BAGS)
+        of_bags = {} if found is None else found.arrays(BAG_PREFIX)
         return {**super()._set_arrays(), **of_bags}
 
     def _restore_sets(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore_sets(arrays)
-        self.bag_set_calibration_ = SetCalibration.from_arrays(OF_BAGS, arrays)
+        self.bag_set_calibration_ = SetCalibration.from_arrays(BAG_PREFIX, arrays)
 
     def predict_bag_set(
         self,

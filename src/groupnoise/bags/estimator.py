@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from groupnoise.bags.calibration import BagCalibration
-from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
-from groupnoise.bags.reading.forms import (
+from groupnoise.bags.reading.inputs import (
+    add_known_instances,
     as_bags,
-    negative_column,
     read_bag_labels,
     read_instance_labels,
-    taught_bags,
-    warn_of_flat_rows,
+    warn_about_ungrouped_rows,
 )
+from groupnoise.bags.reading.negative_label import find_negative_label
 from groupnoise.bags.search.decide import Asked
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.members import LIKELIHOODS
-from groupnoise.bags.streaming import decide_anywhere
+from groupnoise.bags.streaming import decide_from_memory_or_disk
+from groupnoise.bags.training_loop import LOOP_DEFAULTS, SEARCH_PARAMETERS, BagLoop
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import (
     check_choice,
@@ -173,7 +173,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         MaxMatchingMILClassifier
             Not fitted.
         """
-        return cls(**{**PLAIN, **overrides})
+        return cls(**{**LOOP_DEFAULTS, **overrides})
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingMILClassifier:
@@ -243,7 +243,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         self._check_parameters()
         instances = as_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
-        warn_of_flat_rows(bags, groups, labels)
+        warn_about_ungrouped_rows(bags, groups, labels)
         origins = None if patients is None else np.asarray(patients)
         if origins is not None and origins.shape != (len(instances),):
             raise DataError(
@@ -261,7 +261,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         self.ensemble_ = None
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)
-        if not self._asks_for_loop() and not is_shared and len(self.classes_) > 1:
+        if not self._loop_parameter() and not is_shared and len(self.classes_) > 1:
             with exclusive_training(checkpoint, Workers()):
                 self._decide(
                     instances,
@@ -275,7 +275,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 self.history_.append({"epoch": 1, "validation": validate(self)})
             return self
         if known is not None:
-            instances, labels = taught_bags(instances, labels, known)
+            instances, labels = add_known_instances(instances, labels, known)
         self._fit_loop(instances, labels, validate=validate, workers=workers, checkpoint=checkpoint)
         return self
 
@@ -298,7 +298,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             check_count("hidden", width)
         parse_budget(self.budget)
         if not is_auto(self.likelihood) and self.likelihood != "matching":
-            asked = self._asks_for_loop()
+            asked = self._loop_parameter()
             if asked:
                 raise ParameterError(
                     f"likelihood={self.likelihood!r} is trained without the loop that "
@@ -317,9 +317,13 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     ) -> None:
         """Search, and keep the ensemble and the decisions."""
         generator = self._generator()
-        negative, said = negative_column(self.negative_label, self.classes_, labels, named=named)
+        negative, said = find_negative_label(
+            self.negative_label, self.classes_, labels, named=named
+        )
         explicit = {
-            name: getattr(self, name) for name in OF_MEMBERS if not is_auto(getattr(self, name))
+            name: getattr(self, name)
+            for name in SEARCH_PARAMETERS
+            if not is_auto(getattr(self, name))
         }
         if "hidden" in explicit and np.ndim(explicit["hidden"]) > 0:
             explicit["hidden"] = int(explicit["hidden"][0])
@@ -337,10 +341,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             on_progress=self.on_epoch,
         )
         with training_on(self.device), search_context(saves, self.on_epoch):
-            outcome = decide_anywhere(
+            outcome = decide_from_memory_or_disk(
                 bags, labels, self.classes_, negative, asked, generator, patients, truth
             )
-        self._answer_by(outcome.ensemble)
+        self._use_ensemble(outcome.ensemble)
         self.decisions_ = outcome.decisions
         self.set_calibration_ = outcome.instance_sets
         self.bag_set_calibration_ = outcome.bag_sets
@@ -348,7 +352,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         for sentence in self.decisions_.warnings:
             warnings.warn(sentence, UserWarning, stacklevel=3)
 
-    def _answer_by(self, ensemble: BagEnsemble) -> None:
+    def _use_ensemble(self, ensemble: BagEnsemble) -> None:
         """Take members that answer together as what was fitted."""
         self.ensemble_, column = ensemble, ensemble.negative
         self.negative_label_ = None if column is None else self.classes_[column]
@@ -373,7 +377,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         self._restore_classifier(fitted)
         self._restore_sets(arrays)
         if "ensemble" in fitted:
-            self._answer_by(BagEnsemble.from_record(fitted["ensemble"], arrays))
+            self._use_ensemble(BagEnsemble.from_record(fitted["ensemble"], arrays))
             return
         self.ensemble_, self.negative_label_ = None, self.background_label
         self.scaler_ = Scaler.from_arrays(self._in_use("scaling"), arrays)

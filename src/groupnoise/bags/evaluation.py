@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.object_answers import (
-    answered_columns,
+from groupnoise.bags.object_predictions import (
     bag_probabilities,
     object_probabilities,
+    predicted_columns,
 )
-from groupnoise.bags.reading.forms import is_complete
-from groupnoise.bags.reading.label_words import known_labels_of, with_negative
+from groupnoise.bags.reading.inputs import has_all_witnesses
+from groupnoise.bags.reading.labels import fill_negative_label, get_known_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     add_class_metrics,
@@ -34,7 +34,7 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.io.labels.spellings import as_spelt
 from groupnoise.io.setting import Evaluation
 
-OF_SETS = (
+LABEL_SETS_NOTE = (
     "bags have several labels: accuracy counts the most likely label, right if it is one of "
     "them; exact match, Hamming loss, precision, recall, F1 and balanced accuracy count all labels"
 )
@@ -54,12 +54,12 @@ def evaluate_bags(
     `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
     `BagSetting.shares` says it; where that is not known, labels of these bags are counted.
     """
-    learned = known_labels_of(fitted)
+    learned = get_known_labels(fitted)
     names, labels, numbers, about_labels = as_spelt(
         dataset.class_names, dataset.labels, dataset.instance_labels, learned.classes, "bags"
     )
     dataset = replace(dataset, class_names=names, labels=labels, instance_labels=numbers)
-    dataset = with_negative(dataset, learned.negative)
+    dataset = fill_negative_label(dataset, learned.negative)
     columns = match_classes(dataset.class_names, fitted.classes_)
     scores = bag_scores(fitted, dataset.bags)
     predicted = np.asarray(fitted.predict_bags(dataset.bags))
@@ -68,7 +68,7 @@ def evaluate_bags(
         predicted = fitted.classes_[scores.argmax(axis=1)]
     answers = class_positions(predicted, fitted.classes_, columns)
     if not hasattr(fitted, "bag_scores") and (dataset.labels.sum(axis=1) > 1).any():
-        return _covered(answers, dataset.labels, dataset.bags.n_objects)
+        return _covering_rate(answers, dataset.labels, dataset.bags.n_objects)
     rates = {
         level: frequency_array(each, dataset.class_names) for level, each in (shares or {}).items()
     }
@@ -78,7 +78,7 @@ def evaluate_bags(
     aligned = align_columns(scores, columns)
     levels = [_Level("bag", dataset.labels, aligned, answers, None, honesty, of_bags)]
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
-    notes = [*about_labels, *([] if sets is None else [OF_SETS])]
+    notes = [*about_labels, *([] if sets is None else [LABEL_SETS_NOTE])]
     n_without = int((~dataset.labels.any(axis=1)).sum())
     if n_without:
         counts["bags without a label"] = n_without
@@ -93,7 +93,7 @@ def evaluate_bags(
         notes += said
     per_class: dict[str, dict[str, float]] = {name: {} for name in dataset.class_names}
     if n_without and sets is not None:
-        per_class[NO_LABEL_ROW] = figures_of_none(dataset.labels, sets)
+        per_class[NO_LABEL_ROW] = unlabelled_metrics(dataset.labels, sets)
     result = Evaluation({}, counts, per_class=per_class, notes=tuple(notes))
     for level in levels:
         _add_level(result, level, dataset.class_names, sets if level.name == "bag" else None)
@@ -132,7 +132,7 @@ def _level_of_instances(
     """Return what a model says of instances, and what is to be known of their truth."""
     labels, is_rated = _instance_truth(dataset, truth)
     probability, background = object_probabilities(fitted, dataset.bags)
-    predicted = fitted.classes_[answered_columns(fitted, probability)]
+    predicted = fitted.classes_[predicted_columns(fitted, probability)]
     answers = class_positions(predicted, fitted.classes_, columns)
     aligned = align_columns(probability, columns)
     told, of_truth = bool(background.any()), rates.get("instance")
@@ -142,13 +142,13 @@ def _level_of_instances(
     with_background: dict[str, float] = {}
     if is_rated.all() and not labels.any(axis=1).all():
         everything = np.c_[probability, background] if told else probability
-        called = answered_columns(fitted, everything) == probability.shape[1]
-        with_background = figures_with_background(labels, answers, called, background)
+        called = predicted_columns(fitted, everything) == probability.shape[1]
+        with_background = background_metrics(labels, answers, called, background)
     known_rates = rates.get("bag") if of_truth is None else of_truth
     level = _Level(
         "instance", labels, aligned, answers, is_rated, honesty, known_rates, with_background
     )
-    return level, about_truth(labels, is_rated, with_background, told)
+    return level, truth_notes(labels, is_rated, with_background, told)
 
 
 def _add_level(
@@ -177,7 +177,7 @@ def _add_level(
     add_class_metrics(result.per_class, class_names, labels, by_class, f"{name}s", f"{name} ")
 
 
-def _covered(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:
+def _covering_rate(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:
     """Measure a pair model on bags whose labels are candidates, of which one is true."""
     covered = candidates[np.arange(len(answers)), np.maximum(answers, 0)] & (answers >= 0)
     return Evaluation(
@@ -222,12 +222,12 @@ def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, Bo
     """
     labels = truth[:, None] == np.arange(len(dataset.class_names))
     bag_of_row = dataset.bags.group_of_object
-    if is_complete(truth, dataset.labels, bag_of_row):
+    if has_all_witnesses(truth, dataset.labels, bag_of_row):
         return labels, np.ones(labels.shape, dtype=bool)
     return labels, (truth >= 0)[:, None] | ~dataset.labels[bag_of_row]
 
 
-def figures_of_none(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
+def unlabelled_metrics(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
     """Return how well bags without any label are found; both of shape (n_bags, n_classes)."""
     truth, answers = labels.sum(axis=1) == 0, sets.sum(axis=1) == 0
     n_own, n_found, n_right = (int(each.sum()) for each in (truth, answers, truth & answers))
@@ -239,7 +239,7 @@ def figures_of_none(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
     }
 
 
-def figures_with_background(
+def background_metrics(
     labels: BoolArray, answers: IntArray, called: BoolArray, background: FloatArray
 ) -> dict[str, float]:
     """Return how well instances of no class are told from the others, and all of them answered.
@@ -261,7 +261,7 @@ def figures_with_background(
     return figures
 
 
-def about_truth(
+def truth_notes(
     labels: BoolArray,
     is_rated: BoolArray,
     with_background: Mapping[str, float],

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
-from groupnoise.bags.pair_answers import PairAnswers
-from groupnoise.bags.reading.forms import as_bags, check_labelled, read_bag_labels
+from groupnoise.bags.pair_prediction import PairPredictions
+from groupnoise.bags.reading.inputs import as_bags, check_labelled, read_bag_labels
 from groupnoise.core.arrays import strip_prefix
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.encoders import EmbeddingEncoder
@@ -41,13 +41,13 @@ from groupnoise.training.workers import Workers
 
 MIN_RESOLVED = 40
 """Fewer bags than this are answered by their pairs alone."""
-OF_RESOLVED = "resolved."
+RESOLVED_PREFIX = "resolved."
 """Begins the names of arrays of the fit on resolved labels in a file."""
 
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class MaxMatchingMIPLClassifier(PairAnswers):
+class MaxMatchingMIPLClassifier(PairPredictions):
     """Classify bags after learning from bags with candidate labels.
 
     Multi-instance partial-label learning: groups on both sides. Exactly one pair of an instance
@@ -225,7 +225,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         arrays = self.scaler_.arrays()
         if self.resolved_ is not None:
             fitted["resolved"], more = self.resolved_._fitted_state()
-            arrays |= {f"{OF_RESOLVED}{name}": array for name, array in more.items()}
+            arrays |= {f"{RESOLVED_PREFIX}{name}": array for name, array in more.items()}
         return fitted, arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -235,4 +235,4 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         self._rebuild_members(self._build_model, arrays)
         if "resolved" in fitted:
             self.resolved_ = MaxMatchingMILClassifier(negative_label=None)
-            self.resolved_._rebuild(fitted["resolved"], strip_prefix(OF_RESOLVED, arrays))
+            self.resolved_._rebuild(fitted["resolved"], strip_prefix(RESOLVED_PREFIX, arrays))

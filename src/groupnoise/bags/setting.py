@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.audit import BagSource, describe_bags
 from groupnoise.bags.evaluation import evaluate_bags
-from groupnoise.bags.object_answers import (
-    answered_columns,
+from groupnoise.bags.object_predictions import (
     background_name,
     object_probabilities,
-    where_labels_differ,
+    predicted_columns,
+    threshold_notes,
 )
-from groupnoise.bags.reading.files import read_bags
-from groupnoise.bags.reading.forms import as_bags, read_bag_labels
-from groupnoise.bags.reading.label_words import (
-    about_negative,
-    known_labels_of,
+from groupnoise.bags.reading.inputs import as_bags, read_bag_labels
+from groupnoise.bags.reading.labels import (
+    get_known_labels,
+    negative_label_hint,
 )
+from groupnoise.bags.reading.reader import read_bags
 from groupnoise.bags.search.copies import kept_together
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.class_metrics import (
@@ -69,7 +69,7 @@ class BagSetting(Setting[BagDataset]):
 
     def reader_options(self, fitted: Any) -> dict[str, Any]:
         """Return the labels that a model knows."""
-        return {"known": known_labels_of(fitted)}
+        return {"known": get_known_labels(fitted)}
 
     def n_groups(self, dataset: BagDataset) -> int:
         """Return how many bags there are."""
@@ -129,7 +129,7 @@ class BagSetting(Setting[BagDataset]):
 
         An instance that is likelier of no class than of any has the label "background".
         """
-        rows, bags = origins_of_instances(dataset)
+        rows, bags = instance_sources(dataset)
         order = np.argsort(rows, kind="stable")
         try:
             found = object_probabilities(fitted, dataset.bags)
@@ -137,8 +137,8 @@ class BagSetting(Setting[BagDataset]):
             if dataset.source_rows is not None:  # asked in their order, it tells rows of the file
                 fitted.predict_proba(dataset.bags.objects[order])
             raise
-        answered = answered_columns(fitted, np.column_stack(found))
-        notes = where_labels_differ(fitted, dataset.bags, answered)
+        answered = predicted_columns(fitted, np.column_stack(found))
+        notes = threshold_notes(fitted, dataset.bags, answered)
         probability, background = (each[order] for each in found)
         labels = fitted.classes_.tolist()
         labels.append(background_name([str(label) for label in labels]))
@@ -169,7 +169,7 @@ class BagSetting(Setting[BagDataset]):
 
     def advice(self, fitted: Any) -> tuple[str, ...]:
         """Say how a negative label is named, where there may be one."""
-        return about_negative(fitted)
+        return negative_label_hint(fitted)
 
     def dataset_of(self, groups: Any, targets: Any) -> BagDataset:
         """Return a data set of bags and their labels."""
@@ -213,7 +213,7 @@ class BagSetting(Setting[BagDataset]):
         return "\0".join(names).encode() + bytes_of_values(some)
 
 
-def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
+def instance_sources(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
     """Return the row of the source and the id of the bag of each instance.
 
     Sets that are not read from a table number both in the order they come in.

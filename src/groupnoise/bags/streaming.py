@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.files import read_bags
+from groupnoise.bags.reading.reader import read_bags
 from groupnoise.bags.search.decide import MIN_BAGS, Asked, Outcome, decide_members
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.held_out import calibrated, combined, draw_folds
@@ -35,7 +35,7 @@ MAX_MEMBERS = 4
 """Members that are trained on all bags, each of which must be read for every one."""
 
 
-def decide_anywhere(
+def decide_from_memory_or_disk(
     bags: Groups,
     labels: BoolArray,
     classes: NDArray[Any],
@@ -48,8 +48,8 @@ def decide_anywhere(
     """Decide on members and train them, in memory, or from disk after a look at a sample."""
     if not isinstance(bags, StreamedGroups):
         return decide_members(bags, labels, classes, negative, asked, generator, patients, truth)
-    taken = draw_bags(labels, generator)
-    sample = thinned(bags, taken, search_rows(labels), generator)
+    taken = sample_bags(labels, generator)
+    sample = subsample_instances(bags, taken, search_rows(labels), generator)
     own = None if patients is None else patients[taken]
     outcome = decide_members(sample, labels[taken], classes, negative, asked, generator, own)
     ensemble = _trained_on_all(outcome.ensemble, len(taken), bags, labels, generator, patients)
@@ -73,7 +73,7 @@ def decide_anywhere(
     return Outcome(ensemble, decisions, outcome.instance_sets)
 
 
-def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
+def sample_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
     """Return bags whose labels are as frequent as in all, and a few of each rare class."""
     n_parts = -(-len(labels) // SAMPLE_BAGS)
     taken = draw_folds(labels, n_parts, generator) == 0
@@ -84,7 +84,7 @@ def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
     return np.flatnonzero(taken)
 
 
-def thinned(
+def subsample_instances(
     bags: StreamedGroups, taken: IntArray, n_rows: int, generator: np.random.Generator
 ) -> Groups:
     """Return some of the bags in memory, of large ones as many instances as there is room for.

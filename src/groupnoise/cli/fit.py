@@ -327,14 +327,14 @@ def _with_truth(options: DataOptions, column: str) -> DataOptions:
 
 def _with_export(found: Found, training: Any, path: str) -> Any:
     """Return training bags with what people answered about them at the desk."""
-    from groupnoise.bags.reading.label_words import with_answers
+    from groupnoise.bags.reading.labels import apply_review_answers
 
     if found.setting.name != "mil":
         raise ParameterError(
             "--learn-truth takes a file that `review` exported about bags; of "
             f"{found.setting.units}, fit the export itself, with --learn-truth answer."
         )
-    taught = with_answers(training, path)
+    taught = apply_review_answers(training, path)
     n_silent = len(training.bags) - len(taught.bags)
     if n_silent and is_first():
         say_aside(

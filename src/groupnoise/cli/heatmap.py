@@ -56,7 +56,7 @@ def heatmap(
     """
     from groupnoise.bags.embedding.sources import find_sources
     from groupnoise.bags.heatmap import heatmap_page
-    from groupnoise.bags.object_answers import answer_objects
+    from groupnoise.bags.object_predictions import predict_objects
     from groupnoise.core.checks import check_count
     from groupnoise.io.files import write_text
     from groupnoise.reproduce.provenance import spell_command
@@ -70,7 +70,7 @@ def heatmap(
     check_output(output, data)
     fitted, found = with_labels_if_any(model, data, options, "heat maps are of")
     raw = find_sources(data, sources, downsample, say_aside)
-    answers = answer_objects(fitted, found.dataset)
+    answers = predict_objects(fitted, found.dataset)
     without = [bag for bag in answers.bag_ids if bag not in raw.files] if raw.files else []
     if len(without) == len(answers):
         raise DataError(f"no file of {sources or 'the sources'} is named as a bag of {data}.")
@@ -113,8 +113,8 @@ def with_labels_if_any(
 
     `what`: how a sentence begins that refuses other data.
     """
-    from groupnoise.bags.reading.bag_folder import holds_bag_files
-    from groupnoise.bags.reading.label_table import labels_in
+    from groupnoise.bags.reading.folder import is_bag_folder
+    from groupnoise.bags.reading.label_table import find_label_table
 
     try:
         fitted, found, _ = find_model_and_data(model, data, options)
@@ -123,8 +123,8 @@ def with_labels_if_any(
             raise
         # Without labels, or for another reason, which is then said again.
         fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
-        says_labels = not holds_bag_files(data, labels_needed=False)
-        says_labels |= Path(data).is_dir() and labels_in(Path(data)) is not None
+        says_labels = not is_bag_folder(data, labels_needed=False)
+        says_labels |= Path(data).is_dir() and find_label_table(Path(data)) is not None
         if says_labels and not isinstance(error, MissingColumnError):
             say_aside(f"labels are ignored: {error}")
     if found.setting.name != "mil":
@@ -146,7 +146,7 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
 
     Example: groupnoise select model bags.csv -o witnesses.csv --top 3
     """
-    from groupnoise.bags.object_answers import answer_objects, best_objects
+    from groupnoise.bags.object_predictions import predict_objects, top_objects
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format, write_columns
 
@@ -154,7 +154,7 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
     check_count("--top", top)
     check_output(output, data)
     fitted, found = with_labels_if_any(model, data, options, "select is about")
-    columns = best_objects(answer_objects(fitted, found.dataset), found.dataset, top)
+    columns = top_objects(predict_objects(fitted, found.dataset), found.dataset, top)
     write_columns(output, columns)
     n_empty = sum(row is None for row in columns["row"])
     n_objects, n_bags = len(columns["bag"]) - n_empty, len(found.dataset.bags)

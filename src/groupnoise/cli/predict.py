@@ -86,14 +86,14 @@ def predict(
 
 
 def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | None) -> None:
-    from groupnoise.bags.object_answers import answer_bags
+    from groupnoise.bags.object_predictions import predict_bags_table
     from groupnoise.io.answer_files import write_columns
 
     if found.setting.name != "mil":
         raise ParameterError(f"--bags is for bags; {found.source} is {found.setting.name} data.")
     if keep:
         raise ParameterError("--keep goes with answers about rows; leave out --bags.")
-    columns = answer_bags(fitted, found.dataset)
+    columns = predict_bags_table(fitted, found.dataset)
     write_columns(output, columns)
     n_without = sum(not labels for labels in columns["labels"])
     without = f"; {n_without} without a label (empty cell)" if n_without else ""
@@ -110,7 +110,7 @@ def _write_per_bag(
 ) -> None:
     """Write what the model says of each object into a file per bag."""
     from groupnoise.bags.embedding.sources import find_sources
-    from groupnoise.bags.object_answers import FORMS, answer_objects, write_answers
+    from groupnoise.bags.object_predictions import FORMS, predict_objects, write_object_predictions
     from groupnoise.core.checks import check_choice
     from groupnoise.io.files import check_not_own_input
 
@@ -123,7 +123,9 @@ def _write_per_bag(
         raise ParameterError(f"--to is for bags; {data} is {found.setting.name} data.")
     side = find_sources(data, None).size
     size = None if side is None else (side, side)
-    files = write_answers(output, answer_objects(fitted, found.dataset), form, size=size)
+    files = write_object_predictions(
+        output, predict_objects(fitted, found.dataset), form, size=size
+    )
     typer.echo(f"{counted(len(files), 'files')} written to {output}")
 
 

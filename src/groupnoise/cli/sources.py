@@ -132,13 +132,13 @@ def _found_stored(name: str, options: DataOptions) -> Found:
 
 def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
     """Return what a file holds, with the columns its cells told, and say so on the error stream."""
-    from groupnoise.bags.reading.bag_folder import holds_bag_files
+    from groupnoise.bags.reading.folder import is_bag_folder
     from groupnoise.io.columns.setting_guess import guess_setting
     from groupnoise.io.setting import find_setting
 
     if "labels" in options.columns:
         return find_setting("mil"), options
-    if holds_bag_files(name):
+    if is_bag_folder(name):
         say_aside("read as bags (--setting mil), because it has one file per bag")
         return find_setting("mil"), options
     guess = guess_setting(name, given=options.columns, **options.form)

@@ -19,7 +19,7 @@ from groupnoise.audit.evidence import (
     read_picture,
 )
 from groupnoise.bags.embedding.sources import Sources, find_sources, thumbnail
-from groupnoise.bags.object_answers import STRETCH
+from groupnoise.bags.object_predictions import STRETCH
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
@@ -184,11 +184,11 @@ def who_carries(
     from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
-    from groupnoise.bags.reading.forms import negative_column
+    from groupnoise.bags.reading.negative_label import find_negative_label
     from groupnoise.bags.search.held_out import draw_folds
 
     names: NDArray[Any] = np.asarray(dataset.class_names)
-    negative, _ = negative_column("auto", names, dataset.labels)
+    negative, _ = find_negative_label("auto", names, dataset.labels)
     asked = dataset.labels.copy()
     if negative is not None:
         (report or say_nothing)(

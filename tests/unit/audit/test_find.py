@@ -18,7 +18,13 @@ from groupnoise import (
 from groupnoise.audit import cleaned_copy, find as _find
 from groupnoise.audit.page import audit_page
 from groupnoise.bags import load_digit_bags
-from groupnoise.bags.audit import BagSource, HeldOutOdds, label_gains, suspicions, with_none
+from groupnoise.bags.audit import (
+    BagSource,
+    HeldOutOdds,
+    add_unlabelled_column,
+    label_gains,
+    suspicion_scores,
+)
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.candidates.label_issues import PartialLabelSource
 from groupnoise.clicks import make_shop
@@ -205,14 +211,14 @@ def test_a_label_is_suspected_where_held_out_bags_without_it_speak_no_louder_aga
     odds = np.stack([positive, -positive, np.full(36, -20.0)], axis=1)
     labels = np.repeat([[True, False, False], [False, True, False]], [5, 31], axis=0)
     held = HeldOutOdds(odds, labels)
-    found = suspicions(odds, labels, held)
+    found = suspicion_scores(odds, labels, held)
     assert (found[labels] > 0.5).nonzero()[0].tolist() == [4]  # as negative as most negative ones
     # Trained on these bags a model is surer of their labels; that much is taken off.
     louder = np.where(labels, odds + 2.0, odds - 2.0)
-    np.testing.assert_allclose(suspicions(louder, labels, held)[labels], found[labels])
+    np.testing.assert_allclose(suspicion_scores(louder, labels, held)[labels], found[labels])
     # A model that tells little suspects nobody.
     dull = HeldOutOdds(0.1 * odds, labels)
-    assert suspicions(dull.odds, labels, dull)[labels].max() < 0.5
+    assert suspicion_scores(dull.odds, labels, dull)[labels].max() < 0.5
 
 
 def test_labels_that_bags_lack_are_found_and_bags_of_background_are_left():
@@ -278,7 +284,7 @@ def test_folds_of_bags_share_the_search_of_the_first_one():
 
 
 def test_a_single_bag_that_a_judge_gets_utterly_wrong_makes_it_no_judge_by_chance():
-    labels = with_none(np.tile(np.eye(2, dtype=bool), (30, 1)))
+    labels = add_unlabelled_column(np.tile(np.eye(2, dtype=bool), (30, 1)))
     odds = np.where(labels, 200.0, -200.0)
     odds[0, :2] *= -1.0
     gain = label_gains(odds, labels)

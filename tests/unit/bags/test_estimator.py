@@ -146,7 +146,7 @@ def test_instances_are_encoded_a_block_at_a_time_with_the_same_answers(monkeypat
     model = quick(encoder="mlp", hidden=(8,), max_epochs=1, background=True).fit(bags, labels)
     rows = rng.normal(size=(300, 4))
     together = model.predict_proba(rows)
-    monkeypatch.setattr("groupnoise.bags.answers.EVALUATION_BATCH", 7)
+    monkeypatch.setattr("groupnoise.bags.prediction.EVALUATION_BATCH", 7)
     blocks = []
     model.model_.object_encoder.register_forward_hook(
         lambda _, inputs, __: blocks.append(inputs[0])

@@ -10,8 +10,9 @@ from sklearn.metrics import accuracy_score, get_scorer
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.reading.forms import as_bags, negative_column, read_bag_labels
-from groupnoise.bags.reading.label_words import about_negative
+from groupnoise.bags.reading.inputs import as_bags, read_bag_labels
+from groupnoise.bags.reading.labels import negative_label_hint
+from groupnoise.bags.reading.negative_label import find_negative_label
 from groupnoise.exceptions import (
     DataError,
     EmptyGroupError,
@@ -176,10 +177,10 @@ def test_a_bag_label_outside_the_classes_is_named():
 )
 def test_negative_labels_are_recognised_beside_others_and_said_aloud(names, negative):
     labels = np.eye(len(names), dtype=bool)
-    column, sentences = negative_column("auto", np.array(names), labels)
+    column, sentences = find_negative_label("auto", np.array(names), labels)
     assert (None if column is None else names[column]) == negative
     assert bool(sentences) == (negative is not None)
-    assert negative_column("auto", np.array(names), labels, named=False) == (None, ())
+    assert find_negative_label("auto", np.array(names), labels, named=False) == (None, ())
 
 
 def test_a_series_that_names_the_bags_goes_by_their_names_and_a_count_by_their_order():
@@ -238,7 +239,7 @@ def test_how_a_negative_label_is_named_is_said_where_there_may_be_one(
     fitted = SimpleNamespace(
         negative_label=given, negative_label_=negative, classes_=np.array(classes)
     )
-    said = about_negative(fitted)
+    said = negative_label_hint(fitted)
     assert ("-p negative_label=comestible, or toxique" in " ".join(said)) == is_said == bool(said)
 
 

@@ -118,12 +118,12 @@ def test_too_few_streamed_bags_take_the_stated_default(on_disk):
 
 
 def test_a_rare_class_is_in_the_sample():
-    from groupnoise.bags.streaming import draw_bags
+    from groupnoise.bags.streaming import sample_bags
 
     labels = np.zeros((3000, 2), dtype=bool)
     labels[:, 0] = True
     labels[:5] = [False, True]
-    taken = draw_bags(labels, np.random.default_rng(0))
+    taken = sample_bags(labels, np.random.default_rng(0))
     assert labels[taken, 1].sum() >= 4
     assert 100 <= len(taken) <= 130
 
@@ -223,7 +223,7 @@ def test_a_plain_fit_tells_of_training_and_goes_on_where_it_was_stopped(
 
 
 def test_answers_about_streamed_bags_are_those_of_memory(on_disk, monkeypatch):
-    from groupnoise.bags.object_answers import answer_objects
+    from groupnoise.bags.object_predictions import predict_objects
     from groupnoise.bags.setting import SETTING
     from groupnoise.core import streamed_groups
     from groupnoise.io import BagDataset
@@ -233,7 +233,7 @@ def test_answers_about_streamed_bags_are_those_of_memory(on_disk, monkeypatch):
     labels = np.eye(2, dtype=bool)[y]
     ours, theirs = (BagDataset("bags", b, labels, ["0", "1"]) for b in (streamed, bags))
     model = MaxMatchingMILClassifier.fixed(max_epochs=3, random_state=0).fit(bags, y)
-    told, expected = (answer_objects(model, each) for each in (ours, theirs))
+    told, expected = (predict_objects(model, each) for each in (ours, theirs))
     np.testing.assert_allclose(told.probability, expected.probability, atol=1e-6)
     np.testing.assert_allclose(told.responsibility, expected.responsibility, atol=1e-5)
     told, expected = (SETTING.answer(model, each).columns for each in (ours, theirs))

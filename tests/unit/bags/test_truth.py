@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.reading.forms import taught_bags
+from groupnoise.bags.reading.inputs import add_known_instances
 from groupnoise.exceptions import DataError
 
 
@@ -50,7 +50,7 @@ def test_truth_of_flat_rows_is_in_the_order_of_the_rows():
 def test_a_known_instance_is_a_bag_of_its_own_and_leaves_a_bag_it_has_no_label_of():
     bags = Groups.from_lists([[[1.0], [2.0]], [[3.0]]])
     labels = np.array([[True, False], [True, False]])
-    found, theirs = taught_bags(bags, labels, np.array([1, 0, 1]))
+    found, theirs = add_known_instances(bags, labels, np.array([1, 0, 1]))
     assert [bag.ravel().tolist() for bag in found] == [[2.0], [3.0], [1.0], [2.0], [3.0]]
     assert theirs.argmax(axis=1).tolist() == [0, 0, 1, 0, 1]
 

@@ -8,7 +8,7 @@ import pytest
 from tests import reference
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.object_answers import answer_objects, best_objects, where_labels_differ
+from groupnoise.bags.object_predictions import predict_objects, threshold_notes, top_objects
 from groupnoise.bags.search.bag_odds import at_most_of_bag, doubt_after, log_bag_proba
 from groupnoise.bags.search.ensemble import MAX_BAG_SHARE
 from groupnoise.cli import main
@@ -60,9 +60,9 @@ def test_an_object_of_no_class_is_background_and_every_answer_says_so(model, dat
     assert answers["label"] == told.tolist()
     np.testing.assert_allclose(answers["probability"], proba.max(axis=1))
     np.testing.assert_allclose(answers["background"], proba[:, -1])
-    objects = answer_objects(model, data)
+    objects = predict_objects(model, data)
     assert [label for bag in range(40) for label in objects.labels(bag)] == told.tolist()
-    chosen = best_objects(objects, data)
+    chosen = top_objects(objects, data)
     for row, label, found in zip(
         chosen["row"], chosen["label"], chosen["probability"], strict=True
     ):
@@ -142,7 +142,7 @@ def test_rare_positive_instances_are_told_by_probabilities_that_agree_with_their
     assert 0.05 < threshold < 0.5
     np.testing.assert_array_equal(model.predict(held_out) == 1, proba[:, 1] > threshold)
     called = model.predict(held_out).astype(bool)
-    first, *_ = where_labels_differ(model, Groups.from_array(held_out), called.astype(int))
+    first, *_ = threshold_notes(model, Groups.from_array(held_out), called.astype(int))
     assert first.startswith(f"an instance is called 1 from a probability of {threshold:.2g}:")
     assert "balanced accuracy" in first
     assert called[positive].mean() > 0.7

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from groupnoise import Groups
-from groupnoise.bags.setting import origins_of_instances
+from groupnoise.bags.setting import instance_sources
 from groupnoise.candidates.setting import among_candidates
 from groupnoise.io import BagDataset, PartialLabelDataset
 from groupnoise.io.columns.features import column_of_names
@@ -41,10 +41,10 @@ def test_instances_are_named_by_row_and_bag_of_their_file():
     bags = BagDataset(
         "bags", Groups(np.zeros((3, 1)), [0, 2, 3]), np.ones((2, 1), dtype=bool), ["a"]
     )
-    rows, ids = origins_of_instances(bags)
+    rows, ids = instance_sources(bags)
     assert (rows.tolist(), ids.tolist()) == ([0, 1, 2], [0, 0, 1])
     named = replace(bags, bag_ids=np.array(["x", "y"]), source_rows=np.array([0, 2, 1]))
-    rows, ids = origins_of_instances(named)
+    rows, ids = instance_sources(named)
     assert (rows.tolist(), ids.tolist()) == ([0, 2, 1], ["x", "x", "y"])
 
 

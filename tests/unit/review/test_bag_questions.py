@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags import load_digit_bags, read_bags
-from groupnoise.bags.reading.label_words import with_answers
+from groupnoise.bags.reading.labels import apply_review_answers
 from groupnoise.exceptions import DataError
 from groupnoise.io import BagDataset
 from groupnoise.io.answer_files import write_columns
@@ -159,7 +159,7 @@ def test_the_export_teaches_the_bags_it_is_about(mails, tmp_path):
     desk.close()
     path = tmp_path / "labels.csv"
     write_columns(path, columns)
-    taught = with_answers(dataset, str(path))
+    taught = apply_review_answers(dataset, str(path))
     ids = dataset.bag_ids.tolist()
     silent = ids.index(columns["bag"][1])
     assert taught.bag_ids.tolist() == [*ids[:silent], *ids[silent + 1 :]]
@@ -170,7 +170,7 @@ def test_the_export_teaches_the_bags_it_is_about(mails, tmp_path):
     columns["object"][0] = 4
     write_columns(path, columns)
     with pytest.raises(DataError, match="has no object '4'; they go from 0 to 3"):
-        with_answers(dataset, str(path))
+        apply_review_answers(dataset, str(path))
     write_columns(path, {"bag": [1]})
     with pytest.raises(DataError, match="no export of `groupnoise review` about bags: it lacks"):
-        with_answers(dataset, str(path))
+        apply_review_answers(dataset, str(path))

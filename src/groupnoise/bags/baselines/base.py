@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.reading.forms import as_bags, holds_bags, read_bag_labels
+from groupnoise.bags.reading.inputs import as_bags, holds_bags, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import correct_predictions

@@ -19,9 +19,9 @@ from groupnoise.bags.embedding.describing import (
     check_cut,
     learn_words,
 )
-from groupnoise.bags.reading.bag_names import names_by_files
-from groupnoise.bags.reading.label_table import labels_by_folders, labels_in
-from groupnoise.bags.reading.label_words import KnownLabels
+from groupnoise.bags.reading.label_table import find_label_table, labels_from_folders
+from groupnoise.bags.reading.labels import KnownLabels
+from groupnoise.bags.reading.names import files_by_bag
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
@@ -174,11 +174,11 @@ def embed_folder(
             n_dropped += found.n_dropped
             if on_file is not None:
                 on_file(number + 1, len(files))
-        if (table := labels_in(folder)) is not None:
+        if (table := find_label_table(folder)) is not None:
             shutil.copyfile(table, building / table.name)
         elif report is not None:
             places = [path.relative_to(folder) for path in files]
-            labels_by_folders(places, str(folder), report, KnownLabels())
+            labels_from_folders(places, str(folder), report, KnownLabels())
         source = os.path.relpath(folder.resolve(), output.resolve())
         of_encoder = (named, "" if weights is None else str(weights))
         made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source, *of_encoder)
@@ -234,7 +234,7 @@ def find_raw_files(
         )
     if beside and n_below:
         report(f"passed over {counted(n_below, name)} in folders below {folder}")
-    return name, names_by_files(beside or files, folder)
+    return name, files_by_bag(beside or files, folder)
 
 
 def read_record(folder: Path) -> EmbeddedFolder:

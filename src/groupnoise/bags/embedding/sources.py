@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from groupnoise.bags.embedding.describing import open_picture, open_recording, read_text
 from groupnoise.bags.embedding.folder import RECORD, find_raw_files, read_record
 from groupnoise.bags.embedding.spectrogram import RATE, draw_sound
-from groupnoise.bags.reading.bag_files import BagFile
-from groupnoise.bags.reading.bag_folder import find_bag_files, holds_bag_files
+from groupnoise.bags.reading.bag_file import BagFile
+from groupnoise.bags.reading.folder import find_bag_files, is_bag_folder
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_positive, require
 from groupnoise.exceptions import DataError
@@ -119,7 +119,7 @@ def find_sources(
             return Sources(size=size)
         kind, files = find_raw_files(place, record.kind)
         return Sources(kind, files, size, downsample or 1.0)
-    bags = find_bag_files(Path(data), None, say_nothing) if holds_bag_files(data, labels=()) else []
+    bags = find_bag_files(Path(data), None, say_nothing) if is_bag_folder(data, labels=()) else []
     size = bags[0].patch_size() if bags else None
     if folder is None and bags:
         folder = _pictures_of_job(bags[0].path)

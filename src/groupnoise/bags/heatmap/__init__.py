@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.embedding.sources import Sources, thumbnail
-from groupnoise.bags.object_answers import STRETCH, ObjectAnswers, spacing_of
+from groupnoise.bags.object_predictions import STRETCH, ObjectPredictions, grid_spacing
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.io.datasets import BagDataset
 from groupnoise.pages import data_address, encode_png, render_page
@@ -92,7 +92,9 @@ class Shown:
     text: str = ""
 
 
-def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources) -> BagCard:
+def make_card(
+    bag: int, answers: ObjectPredictions, dataset: BagDataset, sources: Sources
+) -> BagCard:
     """Return what is shown of a bag."""
     part = answers.part(bag)
     name, predicted = answers.bag_ids[bag], answers.predicted[bag]
@@ -193,7 +195,7 @@ def _spans(text: str, positions: FloatArray, values: dict[str, FloatArray]) -> l
 
 
 def make_gallery(
-    label: int, n_shown: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources
+    label: int, n_shown: int, answers: ObjectPredictions, dataset: BagDataset, sources: Sources
 ) -> tuple[list[Shown], list[Shown]]:
     """Return the objects that look most like a class, and those of its bags that do so least.
 
@@ -218,7 +220,7 @@ def make_gallery(
 
 
 def _shown(
-    row: int, bag: int, values: FloatArray, answers: ObjectAnswers, sources: Sources
+    row: int, bag: int, values: FloatArray, answers: ObjectPredictions, sources: Sources
 ) -> Shown:
     name, position = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag])}"
     address = words = ""
@@ -236,7 +238,7 @@ def _shown(
 
 
 def heatmap_page(
-    answers: ObjectAnswers,
+    answers: ObjectPredictions,
     dataset: BagDataset,
     sources: Sources,
     *,
@@ -275,7 +277,7 @@ def heatmap_page(
     )
 
 
-def _is_wrong(bag: int, answers: ObjectAnswers, dataset: Any) -> bool:
+def _is_wrong(bag: int, answers: ObjectPredictions, dataset: Any) -> bool:
     if not dataset.class_names:
         return False
     given = {
@@ -324,7 +326,7 @@ def lay_on_grid(coordinates: FloatArray, *, size: float | None = None) -> Grid:
     As fine as the objects are apart. `coordinates` (n_objects, 2): upper left corners. `size`: how
     wide objects are; where they overlap, the cell is the middle of each.
     """
-    across, down = spacing_of(coordinates)
+    across, down = grid_spacing(coordinates)
     if size is not None and len(np.unique(coordinates, axis=0)) == 1:
         across = down = size
     first = coordinates.min(axis=0)

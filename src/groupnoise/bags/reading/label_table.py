@@ -12,20 +12,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.bag_files import ARRAYS, TABLES
-from groupnoise.bags.reading.bag_names import bag_of, by_spelling, nor_others
-from groupnoise.bags.reading.bag_splits import (
-    SIDE_OF,
-    check_apart,
-    columns_of_head,
+from groupnoise.bags.reading.bag_file import ARRAYS, TABLES
+from groupnoise.bags.reading.labels import KnownLabels, report_label_issues
+from groupnoise.bags.reading.names import bags_by_spelling, match_bag, others_clause
+from groupnoise.bags.reading.options import BagReadOptions
+from groupnoise.bags.reading.splits import (
+    SIDE_BY_NAME,
+    check_patients_separate,
     filled_cells,
-    how_many,
     is_split_table,
-    sides_of_column,
+    read_header,
+    read_split_column,
+    split_summary,
     text_cells,
 )
-from groupnoise.bags.reading.label_words import KnownLabels, say_of_labels
-from groupnoise.bags.reading.request import BagRequest
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
@@ -42,7 +42,7 @@ LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
 MIN_PER_LABEL = 3
 """Bags of each label, on average, in a column that is taken for the label by its cells."""
 LABEL_SUFFIXES = (*TABLES, ".xlsx")
-MAX_TOLD = 6
+MAX_SHOWN = 6
 MIN_PATIENTS = 5
 """Folders of which one may be held out, in folders that are called by labels."""
 MIN_CASES = 10
@@ -59,7 +59,7 @@ class BagLabels:
     split: NDArray[Any] | None
     columns: dict[str, Any]
 
-    def divided(self, sides: NDArray[Any], told_by: str | None) -> BagLabels:
+    def split_by(self, sides: NDArray[Any], told_by: str | None) -> BagLabels:
         """Return what is said of the bags that have a side; `told_by`: the file, if one is kept."""
         kept = np.flatnonzero(sides != "")
         return replace(
@@ -71,7 +71,7 @@ class BagLabels:
         )
 
 
-def labels_in(folder: Path) -> Path | None:
+def find_label_table(folder: Path) -> Path | None:
     """Return the table of labels in a folder: known by its name, or alone among or above arrays."""
     try:
         files = [file for file in sorted(folder.iterdir()) if not file.name.startswith(".")]
@@ -88,7 +88,7 @@ def labels_in(folder: Path) -> Path | None:
 
 
 def read_label_table(
-    source: Any, bag_ids: Sequence[str], folder: str, asked: BagRequest
+    source: Any, bag_ids: Sequence[str], folder: str, options: BagReadOptions
 ) -> BagLabels:
     """Read the labels of bags from a table with one row per bag, in the order of `bag_ids`.
 
@@ -96,28 +96,28 @@ def read_label_table(
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
-    encoding = asked.form.get("encoding")
+    encoding = options.form.get("encoding")
     table = read_table(source, decimal=".", encoding=encoding)  # ids and labels are words
-    origin, report = table.origin, asked.report
-    known = by_spelling(bag_ids)
-    if any(bag_of(name, known) for name in table.frame.columns):
+    origin, report = table.origin, options.report
+    known = bags_by_spelling(bag_ids)
+    if any(match_bag(name, known) for name in table.frame.columns):
         report(f"{origin} has no header line: its first line names a bag")
         table = read_table(source, decimal=".", encoding=encoding, header=False)
     columns = table.frame.columns
-    if asked.group is not None:
-        group = match_columns("group", [asked.group], columns, origin)[0]
+    if options.group is not None:
+        group = match_columns("group", [options.group], columns, origin)[0]
     else:
         group = _column_of_ids(table, bag_ids, folder, report)
     order = _rows_of_bags(table, group, bag_ids, folder)
     taken = {group}
     told: dict[str, Any] = {"origin": origin, "report": report, "taken": taken}
-    patient = pick_column("patient", asked.patient, columns, **told)
+    patient = pick_column("patient", options.patient, columns, **told)
     taken |= {patient} if patient is not None else set()
     # A file is no column of this table: it says the split alone.
-    column = None if asked.split_file is not None else asked.split
+    column = None if options.split_file is not None else options.split
     split = pick_column("split", column, columns, **told)
     taken |= {split} if split is not None else set()
-    label = asked.label or _only_words(table, taken, report)
+    label = options.label or _guess_label_column(table, taken, report)
     if label is None:
         label = need_column("label", None, columns, **told)
     label_columns = match_columns("label", label, columns, origin)
@@ -125,26 +125,28 @@ def read_label_table(
     memberships, class_names = read_memberships(
         rows,
         label_columns,
-        separator=asked.label_separator,
+        separator=options.label_separator,
         report=report,
         may_lack=True,
-        several=asked.known.has_sets,
+        several=options.known.has_sets,
     )
-    say_of_labels(class_names, memberships, rows.locate, report)
+    report_label_issues(class_names, memberships, rows.locate, report)
     patients = None if patient is None else filled_cells(rows, patient)
-    sides = None if split is None else sides_of_column(rows, split)
+    sides = None if split is None else read_split_column(rows, split)
     if patients is not None:
         if sides is not None:
-            check_apart(patients, sides, lambda bag: f"{rows.locate(bag)}, bag {bag_ids[bag]!r}")
+            check_patients_separate(
+                patients, sides, lambda bag: f"{rows.locate(bag)}, bag {bag_ids[bag]!r}"
+            )
         n_patients = len(np.unique(patients))
         report(f"bags of each of the {n_patients} patients stay together in every hold-out")
     if sides is not None:
-        report(f"bags are held out as column {split!r} says ({how_many(sides)})")
+        report(f"bags are held out as column {split!r} says ({split_summary(sides)})")
     parts = {"group": group, "label": label_columns, "patient": patient, "split": split}
     return BagLabels(memberships, class_names, patients, sides, parts)
 
 
-def patients_of_rows(
+def read_patients(
     table: Table, given: str | None, taken: Collection[str], group: str
 ) -> tuple[pl.Series | None, str | None]:
     """Return whom each row comes from, if several bags come from one, and the column that says it.
@@ -174,7 +176,7 @@ def patients_of_rows(
     return (cells if has_several else None), column
 
 
-def labels_by_folders(
+def labels_from_folders(
     places: Sequence[PurePath], folder: str, report: Report, known: KnownLabels
 ) -> BagLabels | None:
     """Return the labels that the folders of bags are called by; None where they are no labels.
@@ -187,8 +189,8 @@ def labels_by_folders(
     levels = [list(names) for names in zip(*parents, strict=False)]
     levels = levels[: min(map(len, parents), default=0)]
     sides = None
-    if levels and {name.lower() for name in levels[0]} <= set(SIDE_OF):
-        sides = np.array([SIDE_OF[name.lower()] for name in levels.pop(0)])
+    if levels and {name.lower() for name in levels[0]} <= set(SIDE_BY_NAME):
+        sides = np.array([SIDE_BY_NAME[name.lower()] for name in levels.pop(0)])
         sides = sides if (sides == "train").any() else None
     of_model = [level for level in levels if set(level) <= set(known.classes)]
     several = [level for level in levels if len(set(level)) > 1]
@@ -196,12 +198,12 @@ def labels_by_folders(
     words = next(iter(of_model), min(free, key=lambda level: len(set(level)), default=None))
     if words is None or (not of_model and len(words) < MIN_PER_LABEL * len(set(words))):
         return None
-    memberships, classes = one_label_each(words)
+    memberships, classes = encode_labels(words)
     sizes = Counter(words)
-    shown = ", ".join(f"{name} ({sizes[name]})" for name in classes[:MAX_TOLD])
-    more = ", ..." if len(classes) > MAX_TOLD else ""
+    shown = ", ".join(f"{name} ({sizes[name]})" for name in classes[:MAX_SHOWN])
+    more = ", ..." if len(classes) > MAX_SHOWN else ""
     report(f"took the names of folders below {folder} as labels: {shown}{more}")
-    say_of_labels(classes, memberships, lambda row: str(places[row]), report)
+    report_label_issues(classes, memberships, lambda row: str(places[row]), report)
     others = [level for level in several if level is not words]
     patients = next(
         (level for level in others if MIN_PATIENTS <= len(set(level)) < len(level)), None
@@ -228,28 +230,28 @@ def _are_numbered(names: Sequence[str]) -> bool:
 def are_tables_of_bags(files: Sequence[Path], path: Path) -> bool:
     """Tell whether tables in folders called like labels hold a bag each: no column says more."""
     is_partition = any("=" in part for file in files for part in file.relative_to(path).parts)
-    return not is_partition and _lie_by_labels(files, path) and names_no_bag(files[0])
+    return not is_partition and _are_in_label_folders(files, path) and lacks_id_columns(files[0])
 
 
-def are_notes(table: Path, bags: Sequence[Path]) -> bool:
+def is_unrelated_table(table: Path, bags: Sequence[Path]) -> bool:
     """Tell whether a table beside folders that are called by the labels of bags is no data."""
-    columns = columns_of_head(table)
+    columns = read_header(table)
     is_data = any(usual_column(part, columns) for part in ("user", "item", "label"))
-    return not is_data and _lie_by_labels(bags, table.parent)
+    return not is_data and _are_in_label_folders(bags, table.parent)
 
 
-def _lie_by_labels(files: Sequence[Path], path: Path) -> bool:
+def _are_in_label_folders(files: Sequence[Path], path: Path) -> bool:
     places = [file.relative_to(path) for file in files]
-    return labels_by_folders(places, str(path), say_nothing, KnownLabels()) is not None
+    return labels_from_folders(places, str(path), say_nothing, KnownLabels()) is not None
 
 
-def names_no_bag(table: Path) -> bool:
+def lacks_id_columns(table: Path) -> bool:
     """Tell whether the columns of a table, read from its head alone, say of no bag or click."""
-    columns = columns_of_head(table)
+    columns = read_header(table)
     return not any(usual_column(part, columns) for part in ("group", "user", "item", "label"))
 
 
-def labels_of_files(folder: Path, ids: Sequence[str]) -> BagLabels:
+def read_label_files(folder: Path, ids: Sequence[str]) -> BagLabels:
     """Return the labels that a torchmil folder keeps in a file per bag."""
     words = []
     for bag_id in ids:
@@ -262,16 +264,16 @@ def labels_of_files(folder: Path, ids: Sequence[str]) -> BagLabels:
                 f"bag {bag_id!r} has {counted(value.size, 'labels')} in {folder}; one is needed."
             )
         words.append(str(value.ravel()[0].item()))
-    return BagLabels(*one_label_each(words), None, None, {})
+    return BagLabels(*encode_labels(words), None, None, {})
 
 
-def one_label_each(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
+def encode_labels(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
     """Return which class each bag has, (n_bags, n_classes), and the classes."""
     classes, codes = np.unique(words, return_inverse=True)
     return np.eye(len(classes), dtype=np.bool_)[codes], classes.tolist()
 
 
-def _only_words(table: Table, taken: Collection[str], report: Report) -> str | None:
+def _guess_label_column(table: Table, taken: Collection[str], report: Report) -> str | None:
     """Return the one column that can be the label where none is called so; None of several."""
     free = [name for name in table.frame.columns if name not in taken]
     if usual_column("label", free) is not None:
@@ -286,9 +288,9 @@ def _only_words(table: Table, taken: Collection[str], report: Report) -> str | N
 
 def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Report) -> str:
     """Return the column that names most of the bags."""
-    known = by_spelling(bag_ids)
+    known = bags_by_spelling(bag_ids)
     found = {
-        name: sum(bag_of(cell, known) is not None for cell in text_cells(table, name))
+        name: sum(match_bag(cell, known) is not None for cell in text_cells(table, name))
         for name in table.frame.columns
         if not table.frame.schema[name].is_nested()
     }
@@ -306,12 +308,12 @@ def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Re
 
 def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str) -> IntArray:
     """Return the row of each bag; each needs one row, and each row a file."""
-    known, row_of = by_spelling(bag_ids), dict[str, int]()
-    strangers = []
+    known, row_of = bags_by_spelling(bag_ids), dict[str, int]()
+    unmatched = []
     for row, cell in enumerate(text_cells(table, group)):
-        bag = bag_of(cell, known)
+        bag = match_bag(cell, known)
         if bag is None:
-            strangers.append((row, cell))
+            unmatched.append((row, cell))
         elif bag in row_of:
             raise DataError(
                 f"{table.locate(row)}: bag {bag!r} has a row already ({table.locate(row_of[bag])})"
@@ -319,8 +321,8 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
             )
         else:
             row_of[bag] = row
-    if strangers:
-        row, cell = strangers[0]
+    if unmatched:
+        row, cell = unmatched[0]
         if not cell:
             raise DataError(
                 f"{table.locate(row)}: column {group!r} is empty; write the name of the bag, or "
@@ -328,14 +330,14 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
             )
         raise MissingColumnError(
             f"{table.locate(row)}: bag {cell!r} has no file in {folder}"
-            f"{nor_others(len(strangers))}; add the file or leave out the row.",
+            f"{others_clause(len(unmatched))}; add the file or leave out the row.",
             "labels",
         )
     without = [bag for bag in bag_ids if bag not in row_of]
     if without:
         raise MissingColumnError(
             f"bag {without[0]!r} of {folder} has no row in {table.origin}"
-            f"{nor_others(len(without))}; add its label or move its file elsewhere.",
+            f"{others_clause(len(without))}; add its label or move its file elsewhere.",
             "labels",
         )
     return np.array([row_of[bag] for bag in bag_ids], dtype=np.int64)

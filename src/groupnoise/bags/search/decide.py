@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from groupnoise.bags.calibration import calibrated_instances
-from groupnoise.bags.reading.forms import taught_bags
+from groupnoise.bags.reading.inputs import add_known_instances
 from groupnoise.bags.search.assembling import Assembled, assembled
 from groupnoise.bags.search.choose import SearchResult, search_members
 from groupnoise.bags.search.copies import TANGLED, shared_instances
@@ -139,7 +139,7 @@ def decide_members(
     else:
         found = search_members(search, options, explicit, asked.budget, asked.on_progress)
     if truth is not None and (truth >= 0).any():
-        search.teach(*taught_bags(bags, labels, truth), negative)
+        search.teach(*add_known_instances(bags, labels, truth), negative)
         n_known = int((truth >= 0).sum())
         teach = f"teach{'es' * (n_known == 1)}"
         known = f"{counted(n_known, 'instances')} with known labels {teach} too."

@@ -22,7 +22,7 @@ def test_what_is_a_comment(text, left):
 
 
 def test_a_bad_cell_after_comments_is_named_by_its_line(tmp_path):
-    from groupnoise.bags.reading.files import read_bags
+    from groupnoise.bags.reading.reader import read_bags
 
     path = tmp_path / "bags.txt"
     path.write_text("% made\n# by hand\nbag label x\n1 a 0.5\n# between\n2 b oops\n3 a 1.5\n")

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from groupnoise.bags.reading.files import read_bags
+from groupnoise.bags.reading.reader import read_bags
 from groupnoise.candidates.reading import read_candidates
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns.roles import read_as_remembered

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.bags.reading.forms import NOTHING, NOTHING_OF_TWO, is_complete, negative_column
+from groupnoise.bags.reading.inputs import has_all_witnesses
+from groupnoise.bags.reading.negative_label import (
+    BINARY_NEGATIVE_NAMES,
+    NEGATIVE_NAMES,
+    find_negative_label,
+)
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
@@ -22,7 +27,7 @@ from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table, read_table
 
 ZERO, ONE = {"0", "0.0", "false"}, {"1", "1.0", "true"}
-NEGATIVE_TRUTH = (*NO_LABEL, *NOTHING, *NOTHING_OF_TWO)
+NEGATIVE_TRUTH = (*NO_LABEL, *NEGATIVE_NAMES, *BINARY_NEGATIVE_NAMES)
 """Words, in lower case, for an instance of the negative class, whatever that is called, or of no
 class where there is none."""
 GAPS = ("", "-1")
@@ -42,7 +47,7 @@ class KnownLabels:
     has_sets: bool = False
 
 
-def known_labels_of(fitted: Any) -> KnownLabels:
+def get_known_labels(fitted: Any) -> KnownLabels:
     """Return what a model knows of labels: ours, or a baseline, whose negative label has a name."""
     classes = tuple(str(label) for label in fitted.classes_.tolist())
     has_sets = bool(getattr(fitted, "_answers_sets", getattr(fitted, "is_multi_label_", False)))
@@ -54,17 +59,17 @@ def known_labels_of(fitted: Any) -> KnownLabels:
 
 def negative_name(class_names: Sequence[str], labels: BoolArray) -> str | None:
     """Return the label that is negative by its name, as `fit` recognises it."""
-    column, _ = negative_column("auto", np.asarray(class_names), labels)
+    column, _ = find_negative_label("auto", np.asarray(class_names), labels)
     return None if column is None else class_names[column]
 
 
-def about_negative(fitted: Any) -> tuple[str, ...]:
+def negative_label_hint(fitted: Any) -> tuple[str, ...]:
     """Say how a negative label is named where neither of two was taken for one.
 
     `fitted`: a model; of baselines and of bags with several labels nothing is said.
     """
     is_open = getattr(fitted, "negative_label", None) == "auto" and fitted.negative_label_ is None
-    if not is_open or len(fitted.classes_) != 2 or known_labels_of(fitted).has_sets:
+    if not is_open or len(fitted.classes_) != 2 or get_known_labels(fitted).has_sets:
         return ()
     one, other = map(str, fitted.classes_)
     return (
@@ -73,7 +78,7 @@ def about_negative(fitted: Any) -> tuple[str, ...]:
     )
 
 
-def say_of_labels(
+def report_label_issues(
     class_names: Sequence[str], labels: BoolArray, locate: Callable[[int], str], report: Report
 ) -> None:
     """Say how many bags have no label, and which labels should be looked at.
@@ -101,7 +106,7 @@ def say_of_labels(
         report(sentence)
 
 
-def as_one_spelling(
+def merge_spellings(
     names: list[str], memberships: BoolArray, group_of_row: IntArray, report: Report
 ) -> tuple[list[str], BoolArray]:
     """Return labels of rows; spellings that stand in one bag are one label, which is said.
@@ -154,14 +159,21 @@ def read_bag_truth(
         report(f"column {column!r} holds 0 and 1: 0 is read as {negative!r}, 1 as {yes!r}")
     truth = read_truth(table, column, names, called)
     if negative is None:
-        words = {*NOTHING, *NOTHING_OF_TWO} - {*NO_LABEL, *(name.lower() for name in names)}
+        words = {*NEGATIVE_NAMES, *BINARY_NEGATIVE_NAMES} - {
+            *NO_LABEL,
+            *(name.lower() for name in names),
+        }
         if said := sorted(words.intersection(text)):
             report(f"took {quoted(said)} in column {column!r} as background")
     else:
         place = names.index(negative)
         gaps = (truth < 0) & text.is_in(GAPS).to_numpy()
         others = padded & (np.arange(len(names)) != place)
-        if gaps.any() and not (truth == place).any() and is_complete(truth, others, bag_of_row):
+        if (
+            gaps.any()
+            and not (truth == place).any()
+            and has_all_witnesses(truth, others, bag_of_row)
+        ):
             truth[gaps] = place
             report(
                 f"{int(gaps.sum())} empty cells of column {column!r} are read as {negative!r}: "
@@ -171,7 +183,7 @@ def read_bag_truth(
     return names[:n_classes], truth
 
 
-def with_answers(dataset: BagDataset, path: str) -> BagDataset:
+def apply_review_answers(dataset: BagDataset, path: str) -> BagDataset:
     """Return bags whose instances have the labels that people said at the desk.
 
     `path`: an export of `review`. A label that no object carries is taken from its bag; a bag
@@ -206,7 +218,7 @@ def with_answers(dataset: BagDataset, path: str) -> BagDataset:
     return subset_bags(replace(dataset, labels=labels, instance_labels=truth), teaches)
 
 
-def with_negative(dataset: BagDataset, negative: str | None) -> BagDataset:
+def fill_negative_label(dataset: BagDataset, negative: str | None) -> BagDataset:
     """Return bags whose lack of a label is the negative label of the model, where it has one."""
     without = ~dataset.labels.any(axis=1)
     if negative is None or not without.any():

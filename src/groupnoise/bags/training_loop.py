@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from groupnoise.bags.answers import MAX_OBJECTS, BagAnswers
+from groupnoise.bags.prediction import MAX_OBJECTS, BagPredictions
 from groupnoise.bags.search.members import FORESTS
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.candidates import FullCandidates
@@ -27,7 +27,7 @@ from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.workers import Workers
 
-PLAIN: dict[str, Any] = {
+LOOP_DEFAULTS: dict[str, Any] = {
     "encoder": "identity",
     "hidden": (128,),
     "dim": 64,
@@ -45,10 +45,18 @@ PLAIN: dict[str, Any] = {
     "n_members": 1,
 }
 """What the training loop takes for parameters that are left open."""
-OF_MEMBERS = ("likelihood", "scaling", "encoder", "hidden", "dropout", "background", "weight_decay")
+SEARCH_PARAMETERS = (
+    "likelihood",
+    "scaling",
+    "encoder",
+    "hidden",
+    "dropout",
+    "background",
+    "weight_decay",
+)
 """Parameters that narrow the portfolio; all others that are given ask for the training loop."""
-OF_THE_LOOP: dict[str, Any] = {
-    **{name: "auto" for name in PLAIN if name not in OF_MEMBERS},
+LOOP_PARAMETERS: dict[str, Any] = {
+    **{name: "auto" for name in LOOP_DEFAULTS if name not in SEARCH_PARAMETERS},
     "background_label": None,
     "top_k": 2,
     "weighting": "sigmoid",
@@ -64,7 +72,7 @@ OF_THE_LOOP: dict[str, Any] = {
 """Parameters of the training loop, and what they are when nobody asks for it."""
 
 
-class BagLoop(BagAnswers):
+class BagLoop(BagPredictions):
     """Training by the loop that the paper's parameters are for."""
 
     class_weight: ClassWeight
@@ -81,9 +89,9 @@ class BagLoop(BagAnswers):
         checkpoint: Checkpoints | None,
     ) -> None:
         """Train the members of the loop one after the other."""
-        self._settle_plainly()
+        self._record_loop_decision()
         self.negatives_ = None
-        asked = self._asked(labels)
+        asked = self._targets_of_bags(labels)
         bag, label = np.nonzero(asked)  # one group per (bag, label)
         self.scaler_, scaled = scaled_groups(self._in_use("scaling"), instances)
         training = scaled.subset(bag)
@@ -108,7 +116,7 @@ class BagLoop(BagAnswers):
         )
         self._keep_negatives(instances)
 
-    def _asked(self, labels: BoolArray) -> BoolArray:
+    def _targets_of_bags(self, labels: BoolArray) -> BoolArray:
         """Return the targets that bags are asked for: background alone of a bag without a label."""
         none = ~labels.any(axis=1, keepdims=True)
         if self._in_use("background"):
@@ -141,7 +149,7 @@ class BagLoop(BagAnswers):
             rows = instances.objects[positions]
         self.negatives_ = self._log_probabilities(self.scaler_(rows)).numpy()
 
-    def _asks_for_loop(self) -> str | None:
+    def _loop_parameter(self) -> str | None:
         """Return a parameter that only the training loop has and that was given, if any."""
         if self.ensemble is not None:
             return None
@@ -149,7 +157,7 @@ class BagLoop(BagAnswers):
             return "encoder"
         if not is_auto(self.hidden) and np.ndim(self.hidden) > 0 and len(self.hidden) != 1:
             return "hidden"
-        for name, silent in OF_THE_LOOP.items():
+        for name, silent in LOOP_PARAMETERS.items():
             value = getattr(self, name)
             if not (type(value) is type(silent) and value == silent):
                 return name
@@ -158,17 +166,17 @@ class BagLoop(BagAnswers):
     def _in_use(self, name: str) -> Any:
         """Return a parameter, or what the training loop takes where it is left open."""
         value = getattr(self, name)
-        return PLAIN[name] if is_auto(value) else value
+        return LOOP_DEFAULTS[name] if is_auto(value) else value
 
-    def _settle_plainly(self) -> None:
+    def _record_loop_decision(self) -> None:
         """Say that the training loop was asked for, and by what."""
         self.negative_label_ = self.background_label
         used = {
             name: value
-            for name in PLAIN
+            for name in LOOP_DEFAULTS
             if isinstance(value := self._in_use(name), (bool, int, float, str, tuple, list))
         }
-        asked = self._asks_for_loop()
+        asked = self._loop_parameter()
         why = f"{asked} was given: the training loop, and its stated values for what is open."
         self.decisions_ = Decisions(
             {},

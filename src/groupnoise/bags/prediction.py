@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.reading.forms import as_bags, check_no_scorer, holds_bags, read_bag_labels
+from groupnoise.bags.reading.inputs import as_bags, check_no_scorer, holds_bags, read_bag_labels
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, split_batch
@@ -41,7 +41,7 @@ MAX_OBJECTS = 1 << 16
 
 
 @inherit_docstring
-class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
+class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     """Answers of a model of the training loop, or of an ensemble that was decided on."""
 
     classes_: NDArray[Any]
@@ -52,7 +52,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     negative_label_: Any
     negatives_: NDArray[Any] | None = None
 
-    def _answering(self) -> GroupObjective:
+    def _prediction_objective(self) -> GroupObjective:
         """Return the objective, whose weights of a bag do not depend on other bags asked for."""
         objective = self._objective()
         if self.negatives_ is None or not isinstance(objective.weighting, ContrastiveWeighting):
@@ -247,7 +247,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             told = self._parts(self._read_bags(bags, groups))
             log_odds = np.concatenate([self.ensemble_.bag_log_odds(*each) for each in told])
             return self.ensemble_.log_proba_of_bags(log_odds)
-        objective = self._answering()
+        objective = self._prediction_objective()
         parts = []
         for batch in self._batches(self._read_bags(bags, groups)):
             matching = self._match(batch, 0)
@@ -276,7 +276,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         return np.exp(scores)
 
     @property
-    def _answers_sets(self) -> bool:
+    def _predicts_label_sets(self) -> bool:
         """Whether bags are answered by sets of labels: those of the fit had several, or none."""
         ensemble = self.ensemble_
         return ensemble is not None and (not ensemble.exclusive or ensemble.has_unlabelled)
@@ -295,7 +295,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             matrix of shape (n_bags, n_classes).
         """
         scores = self.bag_scores(bags, groups=groups)
-        if self._answers_sets and self.ensemble_ is not None:
+        if self._predicts_label_sets and self.ensemble_ is not None:
             return self.ensemble_.likeliest_sets(scores)
         return self.classes_[scores.argmax(axis=1)]
 
@@ -312,7 +312,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         ObjectScores
             One row per bag and per instance.
         """
-        objective = self._answering()
+        objective = self._prediction_objective()
         instances, labels = self._read_labelled(bags, y, groups)
         several = np.flatnonzero(labels.sum(axis=1) != 1)
         if len(several):

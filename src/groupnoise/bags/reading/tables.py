@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.request import BagRequest
+from groupnoise.bags.reading.options import BagReadOptions
 from groupnoise.core.words import quoted
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns.features import NoFeaturesError, features_of_table
@@ -26,9 +26,9 @@ from groupnoise.io.tables.table import Table, read_table
 
 COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
 """Pairs of columns that are coordinates in a table."""
-NO_FEATURES = ("label", "truth", "group", "patient", "split")
+METADATA_ROLES = ("label", "truth", "group", "patient", "split")
 """Parts whose usual names are those of no feature."""
-MAX_LOOKED_AT = 64
+MAX_SAMPLED_TABLES = 64
 """Bags whose tables tell which columns are features; a single one may lack what is rare."""
 
 
@@ -36,7 +36,7 @@ ONE_TABLE = "write all bags as one table with a column of the bag, which --fill 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FileOptions:
     """What is read of each file of a bag.
 
     `features`: the array of the features, or in a table their columns. `names`: columns that a
@@ -51,29 +51,29 @@ class Wanted:
     of_model: bool = False
 
 
-def wanted_of(tables: Sequence[Path], asked: BagRequest) -> Wanted:
+def file_options(tables: Sequence[Path], options: BagReadOptions) -> FileOptions:
     """Return what is read of each bag; which columns are features, tables of many bags tell.
 
     `tables`: those of all bags, if each has one.
     """
-    form = asked.form
-    truth = asked.truth if asked.labels_needed else None
-    wanted = Wanted(
-        asked.features, asked.feature_names, truth, form, asked.feature_names is not None
+    form = options.form
+    truth = options.truth if options.labels_needed else None
+    spec = FileOptions(
+        options.features, options.feature_names, truth, form, options.feature_names is not None
     )
     if not tables:
-        return wanted
-    if asked.labels_needed:
+        return spec
+    if options.labels_needed:
         columns = read_table(tables[0], **form).frame.columns
-        wanted = replace(wanted, truth=truth_among(columns, truth, str(tables[0])))
-    if wanted.names is not None:
-        return wanted
-    chosen = np.unique(np.linspace(0, len(tables) - 1, MAX_LOOKED_AT).astype(int)).tolist()
+        spec = replace(spec, truth=find_truth(columns, truth, str(tables[0])))
+    if spec.names is not None:
+        return spec
+    chosen = np.unique(np.linspace(0, len(tables) - 1, MAX_SAMPLED_TABLES).astype(int)).tolist()
     several = [read_table(tables[number], **form) for number in chosen]
-    return replace(wanted, names=features_of_tables(several, wanted, asked.report))
+    return replace(spec, names=choose_features(several, spec, options.report))
 
 
-def features_of_tables(tables: Sequence[Table], wanted: Wanted, report: Report) -> Any:
+def choose_features(tables: Sequence[Table], spec: FileOptions, report: Report) -> Any:
     """Return the columns that are features of all bags, or None where they come in lists.
 
     A column that no bag differs in is none, nor is one that is the same in all rows of each bag:
@@ -89,21 +89,21 @@ def features_of_tables(tables: Sequence[Table], wanted: Wanted, report: Report) 
 
     whole = Table(frame, "tables", tables[0].origin, locate)
     columns = frame.columns
-    named = () if wanted.features is None else match_columns(
-        "features", wanted.features, columns, tables[0].origin
+    named = () if spec.features is None else match_columns(
+        "features", spec.features, columns, tables[0].origin
     )  # fmt: skip
-    pair = coordinates_among(columns, named)
-    apart = {name for name in _apart(columns) if name not in (*named, *pair)}
-    if wanted.truth is not None:
-        apart.add(wanted.truth)
+    pair = find_coordinates(columns, named)
+    apart = {name for name in _metadata_columns(columns) if name not in (*named, *pair)}
+    if spec.truth is not None:
+        apart.add(spec.truth)
     taken = apart | set(pair)
     free = [name for name in columns if name not in taken and is_mostly_numeric(whole, name)]
     free = [name for name in free if why_no_feature(whole, name, bag_of_row) is None]
     for table in tables:
         check_has_columns(table.origin, [name for name in free if not named], table.frame.columns)
-    alike = [] if named else _alike_in_each_bag(frame.select(free), bag_of_row)
+    alike = [] if named else _constant_within_bags(frame.select(free), bag_of_row)
     taken |= set(alike)
-    told = (bag_of_row, wanted.features, report)
+    told = (bag_of_row, spec.features, report)
     try:
         names = _names_of_features(whole, taken, *told)
     except NoFeaturesError:
@@ -116,8 +116,8 @@ def features_of_tables(tables: Sequence[Table], wanted: Wanted, report: Report) 
             f"left out {quoted(alike)}: the same in all rows of each bag, which may give its label "
             "away (--features names columns)"
         )
-    for name in sorted(name for name in apart if name != wanted.truth):
-        varies = name not in _alike_in_each_bag(frame.select(name), bag_of_row)
+    for name in sorted(name for name in apart if name != spec.truth):
+        varies = name not in _constant_within_bags(frame.select(name), bag_of_row)
         is_label = plain_name(name) in (*USUAL_NAMES["label"], *USUAL_NAMES["truth"])
         remedy = f"; --truth {name} takes it as the label of each object" * (varies and is_label)
         report(f"left out column {name!r} of the tables of bags, which is no feature{remedy}")
@@ -132,13 +132,13 @@ def _names_of_features(
     return features_of_table(whole, features, taken, report, None, bag_of_row, fill=fill)[1]
 
 
-def _apart(columns: Sequence[str]) -> list[str]:
+def _metadata_columns(columns: Sequence[str]) -> list[str]:
     """Return the columns that are called like a label, a bag or whom it comes from."""
-    names = {name for part in NO_FEATURES for name in USUAL_NAMES[part]}
+    names = {name for part in METADATA_ROLES for name in USUAL_NAMES[part]}
     return [name for name in columns if plain_name(name) in names]
 
 
-def _alike_in_each_bag(frame: pl.DataFrame, bag_of_row: NDArray[Any]) -> list[str]:
+def _constant_within_bags(frame: pl.DataFrame, bag_of_row: NDArray[Any]) -> list[str]:
     """Return the columns that are the same in all rows of each bag, where bags have several."""
     if len(np.unique(bag_of_row)) == len(bag_of_row) or not frame.width:
         return []
@@ -157,13 +157,13 @@ def check_has_columns(origin: str, names: Sequence[str], columns: Sequence[str])
         )
 
 
-def coordinates_among(columns: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
+def find_coordinates(columns: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
     """Return the pair of columns that are coordinates, if none of them is named as a feature."""
     pair = next((p for p in COORDINATE_COLUMNS if set(p) <= set(columns)), ())
     return () if set(pair) & set(named) else pair
 
 
-def truth_among(columns: Sequence[str], given: str | None, origin: str) -> str | None:
+def find_truth(columns: Sequence[str], given: str | None, origin: str) -> str | None:
     """Return the column or array of the labels of objects: the one given, or one called so."""
     if given is not None:
         return check_column(given, columns, origin, "to be the truth", "truth")
@@ -172,22 +172,22 @@ def truth_among(columns: Sequence[str], given: str | None, origin: str) -> str |
 
 
 def read_bag_table(
-    path: Any, wanted: Wanted
+    path: Any, spec: FileOptions
 ) -> tuple[NDArray[Any], tuple[str, ...] | None, NDArray[Any] | None, tuple[str, ...], Any]:
     """Return features and their names, coordinates and their names, and the truth of one bag."""
-    table = read_table(path, **wanted.form)
+    table = read_table(path, **spec.form)
     columns = table.frame.columns
-    names = wanted.names
-    if names is not None and not wanted.of_model:
+    names = spec.names
+    if names is not None and not spec.of_model:
         check_has_columns(table.origin, names, columns)
-    pair = coordinates_among(columns, names or ())
+    pair = find_coordinates(columns, names or ())
     coordinates = None
     if pair:
         coordinates = np.column_stack([read_numbers(table, name) for name in pair])
     check_no_gaps(table, [name for name in names or () if name in columns], ONE_TABLE)
-    features = wanted.features if names is None else None
+    features = spec.features if names is None else None
     matrix, found = features_of_table(table, features, pair, say_nothing, names)
     truth = None
-    if wanted.truth is not None and wanted.truth in columns:
-        truth = table.frame[wanted.truth].cast(pl.String).fill_null("").to_numpy()
+    if spec.truth is not None and spec.truth in columns:
+        truth = table.frame[spec.truth].cast(pl.String).fill_null("").to_numpy()
     return matrix, found, coordinates, pair, truth

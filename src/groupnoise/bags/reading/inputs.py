@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from types import FrameType
@@ -21,81 +20,7 @@ from groupnoise.exceptions import DataError, ParameterError
 
 MIN_RUNS = 6
 """Runs of one label by which rows are taken for instances of bags; plain rows may be sorted."""
-NEGATIVE_NAMES = {
-    "0": "1",
-    "-1": "1",
-    "no": "yes",
-    "n": "y",
-    "f": "t",
-    "-": "+",
-    "false": "true",
-    "neg": "pos",
-    "negative": "positive",
-    "negativ": "positiv",
-    "negativo": "positivo",
-    "négatif": "positif",
-    "nein": "ja",
-    "nee": "ja",
-    "nej": "ja",
-    "nei": "ja",
-    "non": "oui",
-    "não": "sim",
-    "nao": "sim",
-    "nie": "tak",
-    "ne": "ano",
-    "hayır": "evet",
-    "нет": "да",
-    "否": "是",
-    "いいえ": "はい",
-    "pass": "fail",
-    "passed": "failed",
-    "control": "case",
-    "normal": "abnormal",
-    "benign": "malignant",
-    "healthy": "diseased",
-    "absent": "present",
-    "ham": "spam",
-    "inactive": "active",
-    "non-musk": "musk",
-}
-"""Negative labels, each with the label beside which it is known as one."""
-NOTHING = (
-    *("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control"),
-    *("hintergrund", "keine", "nichts", "kontrolle", "arrière-plan", "aucun", "aucune"),
-    *("fondo", "ninguno", "ninguna", "sfondo", "nessuno", "nessuna", "nenhum", "nenhuma"),
-    *("achtergrond", "geen"),
-)
-"""Labels that are negative beside any others."""
-NOTHING_OF_TWO = (
-    *("healthy", "absent", "benign", "inactive", "unaffected", "false"),
-    *("gesund", "unauffällig", "in ordnung", "negativ", "nein", "unbeschädigt"),
-    *("ok", "okay", "io", "i.o.", "i. o.", "gut", "clean", "intact", "intakt", "fehlerfrei"),
-    *("uninfected", "undamaged", "sain", "saine", "sano", "sana", "normale", "négatif", "négative"),
-    *("negativo", "negativa", "não", "nao", "saudável", "sadio", "sadia"),
-    *("negatief", "gezond", "normaal", "nee", "frisk", "zdrowy", "zdrowa"),
-)
-"""Labels that are negative beside exactly one other, whatever that is called."""
-SOUND = (
-    *("conform", "conforming", "compliant", "pass", "passed", "acceptable", "accepted", "safe"),
-    *("valid", "konform", "bestanden", "akzeptabel", "zulässig", "gültig", "sicher"),
-    *("conforme", "acceptable", "apte", "apto", "apta", "aceptable", "idoneo", "idonea"),
-    *("accettabile", "aceitável"),
-)
-"""Labels that are negative beside their own negation, which is what is looked for."""
-PRAISE = frozenset({
-    "good", "great", "excellent", "perfect", "better", "best", "super", "gut", "sehr gut", "besser",
-    "befriedigend", "bien", "bueno", "buono", "bon",
-})  # fmt: skip
-"""Beside these `ok` and the like are grades, and tell nothing of single instances."""
-NEGATIONS = (
-    *("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no "),
-    *("nicht ", "nicht-", "kein ", "keine ", "ohne ", "without ", "pas ", "pas de ", "sans "),
-    *("sin ", "senza ", "não ", "nao ", "sem ", "niet ", "niet-", "geen ", "zonder "),
-)
-"""What negates the other of two labels: "non-smoker" beside "smoker"."""
-
-
-UNLIKE_ARRAYS = ("columns", "detach", "mask", "tocsr")
+NON_ARRAY_ATTRIBUTES = ("columns", "detach", "mask", "tocsr")
 """What frames, which may hold words and NA, tensors, masked and sparse arrays have alone."""
 SCORERS = "sklearn.metrics._scorer"
 MAX_FRAMES = 12
@@ -127,11 +52,11 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     if isinstance(bags, Groups):
         check_features("bags", bags.objects)
         return Groups(bags.objects, bags.offsets)
-    bags = _listed(detached_values("bags", bags))
+    bags = _as_list(detached_values("bags", bags))
     is_list = isinstance(bags, (list, tuple))
     if is_list and not bags:
         raise DataError("0 bags were given; at least one is needed.")
-    if is_list and any(hasattr(bags[0], each) for each in UNLIKE_ARRAYS):
+    if is_list and any(hasattr(bags[0], each) for each in NON_ARRAY_ATTRIBUTES):
         bags = [check_features("bags" if hasattr(bag, "columns") else "bag", bag) for bag in bags]
     if is_list and _array_rank(bags[0]) == 1 and _array_rank(bags) is None:
         raise DataError(
@@ -149,7 +74,7 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
     return found
 
 
-def warn_of_flat_rows(bags: Any, groups: Any, labels: BoolArray) -> None:
+def warn_about_ungrouped_rows(bags: Any, groups: Any, labels: BoolArray) -> None:
     """Warn of rows without `groups` whose labels come in runs, as those of instances in bags do."""
     if groups is not None or isinstance(bags, Groups) or holds_bags(bags):
         return
@@ -164,7 +89,7 @@ def warn_of_flat_rows(bags: Any, groups: Any, labels: BoolArray) -> None:
         )
 
 
-def _listed(bags: Any) -> Any:
+def _as_list(bags: Any) -> Any:
     """Return an object array of bags, how numpy and scikit-learn hold ragged ones, as a list."""
     is_row = isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1
     return list(bags) if is_row else bags
@@ -172,7 +97,7 @@ def _listed(bags: Any) -> Any:
 
 def holds_bags(instances: Any) -> bool:
     """Tell instances in bags (Groups, an array per bag, three dimensions) from plain rows."""
-    instances = _listed(instances)
+    instances = _as_list(instances)
     if isinstance(instances, (list, tuple)):
         return len(instances) > 0 and _array_rank(instances[0]) == 2
     return isinstance(instances, Groups) or _array_rank(instances) == 3
@@ -219,10 +144,10 @@ def read_bag_labels(
     (['fox', 'none'], [[True, False], [False, True]])
     """
     if groups is not None:
-        y = _as_bags_appear(y, groups)
+        y = _in_bag_order(y, groups)
     indicator, found = read_label_sets(y, name="y", classes=classes)
     if groups is not None and len(indicator) == len(groups) != n_bags:
-        indicator = _once_per_bag(indicator, np.asarray(groups))
+        indicator = _labels_per_bag(indicator, np.asarray(groups))
     if len(indicator) != n_bags:
         raise DataError(
             f"{counted(n_bags, 'bags')} came with {counted(len(indicator), 'labels')}; give one "
@@ -231,7 +156,7 @@ def read_bag_labels(
     return indicator, found
 
 
-def _as_bags_appear(y: Any, groups: Any) -> Any:
+def _in_bag_order(y: Any, groups: Any) -> Any:
     """Return labels in the order of the bags; a series that names them may have another."""
     if not hasattr(y, "loc") or len(y) == len(groups):
         return y
@@ -253,80 +178,6 @@ def check_labelled(indicator: BoolArray) -> None:
         )
 
 
-def negative_column(
-    negative_label: Any, classes: NDArray[Any], labels: BoolArray, *, named: bool = True
-) -> tuple[int | None, tuple[str, ...]]:
-    """Return the column of the negative label, and a sentence on it.
-
-    Returns `column`: None where there is no negative label; `sentences`: what was recognised.
-    `negative_label`: as the user gave it; "auto" goes by the names. `labels`: of shape (n_bags,
-    n_classes). `named`: whether the labels are names: columns of a 0/1 matrix are only numbered.
-    """
-    if negative_label is None:
-        return None, ()
-    words = [_word(label) for label in classes.tolist()]
-    if not (isinstance(negative_label, str) and negative_label == "auto"):
-        # A label may come from a command line as text, so that words are compared.
-        found = [k for k, word in enumerate(words) if word == _word(negative_label)]
-        if not found and _word(negative_label) in NOTHING and not labels.any(axis=1).all():
-            return None, ()  # said by bags that have no label
-        if not found:
-            some = ", ".join(map(repr, classes[:5].tolist()))
-            raise ParameterError(
-                f"negative_label {negative_label!r} is none of the labels of the bags: {some} ..."
-            )
-        _check_alone(labels, found[0], classes)
-        return found[0], (f"The negative label is {classes[found[0]]!s}, as given.",)
-    if not named:
-        return None, ()
-    column = None
-    if len(words) == 2:
-        column = next((k for k in (0, 1) if NEGATIVE_NAMES.get(words[k]) == words[1 - k]), None)
-        if column is None:
-            column = next((k for k in (0, 1) if _negates(words[k], words[1 - k])), None)
-    if column is None:
-        column = next((k for k, word in enumerate(words) if word in NOTHING), None)
-    if column is None or (labels[:, column] & (labels.sum(axis=1) > 1)).any():
-        return None, ()
-    sentence = (
-        f"{classes[column]!s} was recognised as the negative label: every instance of such a bag "
-        "is negative (negative_label=None says otherwise)."
-    )
-    return column, (sentence,)
-
-
-def _negates(word: str, other: str) -> bool:
-    """Tell whether a label is negative beside one other label.
-
-    What negates `ok` or `conforme` is no lack of something: it is the fault that is looked for.
-    """
-    well = {*NOTHING, *NOTHING_OF_TWO, *PRAISE, *SOUND}
-    if word in NOTHING_OF_TWO:
-        return other not in NOTHING and other not in NOTHING_OF_TWO and other not in PRAISE
-    if word in well:
-        return any(other == each + word for each in NEGATIONS)
-    return other not in well and any(word == each + other for each in NEGATIONS)
-
-
-def _check_alone(labels: BoolArray, column: int, classes: NDArray[Any]) -> None:
-    both = np.flatnonzero(labels[:, column] & (labels.sum(axis=1) > 1))
-    if len(both):
-        raise ParameterError(
-            f"negative_label {classes[column]!r} stands beside another label in bag {both[0]}; a "
-            "negative bag has no other label."
-        )
-
-
-def _word(label: Any) -> str:
-    """Return a label as text, numbers without their type."""
-    if isinstance(label, (bool, np.bool_)):
-        return str(bool(label)).lower()
-    if isinstance(label, (int, float)) and float(label).is_integer():
-        return str(int(label))
-    text = str(label).strip().lower()
-    return text.partition(".")[0] if re.fullmatch(r"-?\d+\.0*", text) else text
-
-
 def _array_rank(values: Any) -> int | None:
     """Return the number of dimensions of an array-like, None if its rows are ragged."""
     try:
@@ -335,7 +186,7 @@ def _array_rank(values: Any) -> int | None:
         return None
 
 
-def _once_per_bag(indicator: BoolArray, groups: NDArray[Any]) -> BoolArray:
+def _labels_per_bag(indicator: BoolArray, groups: NDArray[Any]) -> BoolArray:
     """Return the labels of each bag from labels repeated on every row of it."""
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     differs = np.flatnonzero((indicator != indicator[first[inverse]]).any(axis=1))
@@ -366,7 +217,7 @@ def read_instance_labels(
     return Groups.from_rows(columns[:, None], groups)[0].objects[:, 0].astype(np.int64)
 
 
-def is_complete(truth: IntArray, labels: BoolArray, bag_of_row: IntArray) -> bool:
+def has_all_witnesses(truth: IntArray, labels: BoolArray, bag_of_row: IntArray) -> bool:
     """Return whether every label of every bag has an instance: then those without are background.
 
     `truth`: the column of the true label of each instance, -1 where it has none. `labels`: of shape
@@ -378,7 +229,9 @@ def is_complete(truth: IntArray, labels: BoolArray, bag_of_row: IntArray) -> boo
     return bool((has_witness | ~labels).all())
 
 
-def taught_bags(bags: Groups, labels: BoolArray, truth: IntArray) -> tuple[Groups, BoolArray]:
+def add_known_instances(
+    bags: Groups, labels: BoolArray, truth: IntArray
+) -> tuple[Groups, BoolArray]:
     """Return the bags to learn from where the labels of some instances are known.
 
     Each known instance is a bag of its own, under its true label. It also stays in its bag, whose

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.bag_names import bag_of, by_spelling, nor_others
-from groupnoise.bags.reading.request import BagRequest
+from groupnoise.bags.reading.names import bags_by_spelling, match_bag, others_clause
+from groupnoise.bags.reading.options import BagReadOptions
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.tables.sources import Report
@@ -25,7 +25,7 @@ SPLITS = {
     "test": ("test", "testing", "te", "holdout", "held-out"),
 }
 """What a split column may say, in any case, and the columns of a table of a split."""
-SIDE_OF = {word: side for side, words in SPLITS.items() for word in words}
+SIDE_BY_NAME = {word: side for side, words in SPLITS.items() for word in words}
 SPLIT_FILE = re.compile(r"splits?(_\w+)?\.[ct]sv", re.IGNORECASE)
 """What tables of splits are called: `splits_0.csv`, beside which CLAM writes two others."""
 BESIDE_SPLITS = ("_bool", "_descriptor")
@@ -34,7 +34,7 @@ MAX_HEAD = 1 << 20
 """Bytes of a table in which its names of columns are looked for."""
 
 
-def columns_of_head(table: Path) -> list[str]:
+def read_header(table: Path) -> list[str]:
     """Return the names of the columns of a table, read from its head alone."""
     if table.suffix.lower() == ".parquet":
         return list(pl.read_parquet_schema(table))
@@ -47,7 +47,7 @@ def is_split_table(file: Path) -> bool:
     """Tell whether a file is called as a table of a split and has its columns."""
     if SPLIT_FILE.fullmatch(file.name) is None or not file.is_file():
         return False
-    return len(_sides_named(columns_of_head(file))) > 1
+    return len(_split_columns(read_header(file))) > 1
 
 
 def split_tables_in(folder: Path) -> list[Path]:
@@ -59,7 +59,7 @@ def split_tables_in(folder: Path) -> list[Path]:
     return [file for file in found if not file.stem.lower().endswith(BESIDE_SPLITS)]
 
 
-def split_beside(folder: Path, report: Report) -> Path | None:
+def find_split_table(folder: Path, report: Report) -> Path | None:
     """Return the one table of a split in a folder; of several it is said how one is taken."""
     found = split_tables_in(folder)
     if len(found) > 1:
@@ -70,9 +70,9 @@ def split_beside(folder: Path, report: Report) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
-def check_split(asked: BagRequest) -> None:
+def check_split(options: BagReadOptions) -> None:
     """Refuse a folder of several tables of splits: one of them is a split."""
-    folder = None if asked.split is None else Path(asked.split)
+    folder = None if options.split is None else Path(options.split)
     if folder is not None and folder.is_dir() and (found := split_tables_in(folder)):
         shown = ", ".join(str(file) for file in found[:3]) + ", ..." * (len(found) > 3)
         raise MissingColumnError(
@@ -80,20 +80,20 @@ def check_split(asked: BagRequest) -> None:
         )
 
 
-def sides_of_bags(
-    file: Path, bag_ids: Sequence[str], patients: Any, folder: str, asked: BagRequest
+def read_split(
+    file: Path, bag_ids: Sequence[str], patients: Any, folder: str, options: BagReadOptions
 ) -> NDArray[Any]:
     """Return "train", "validation" or "test" of each bag, "" of those that a file does not name.
 
     `patients`: whom each bag comes from, if that is known.
     """
-    sides = read_split_table(file, bag_ids, folder, asked.form.get("encoding"))
+    sides = read_split_table(file, bag_ids, folder, options.form.get("encoding"))
     n_left = int((sides == "").sum())
     beside = f"; {counted(n_left, 'bags')} that it does not name are left out" if n_left else ""
-    asked.report(f"bags are held out as {file} says ({how_many(sides)}){beside}")
+    options.report(f"bags are held out as {file} says ({split_summary(sides)}){beside}")
     if patients is not None:
         kept = np.flatnonzero(sides != "")
-        check_apart(
+        check_patients_separate(
             patients[kept], sides[kept], lambda bag: f"{file}, bag {bag_ids[int(kept[bag])]!r}"
         )
     return sides
@@ -108,18 +108,18 @@ def read_split_table(
     true and false beside a column of bags.
     """
     table = read_table(file, decimal=".", encoding=encoding)
-    sides = _sides_named(table.frame.columns)
+    sides = _split_columns(table.frame.columns)
     if "train" not in sides.values() or len(sides) < 2:
         raise MissingColumnError(
             f"{file} is no table of a split: it has no columns train, val and test that name bags.",
             "split",
         )
-    known, found = by_spelling(bag_ids), dict[str, tuple[str, int]]()
-    strangers = []
-    for row, side, cell in _named_bags(table, sides, known):
-        bag = bag_of(cell, known)
+    known, found = bags_by_spelling(bag_ids), dict[str, tuple[str, int]]()
+    unmatched = []
+    for row, side, cell in _assigned_bags(table, sides, known):
+        bag = match_bag(cell, known)
         if bag is None:
-            strangers.append((row, cell))
+            unmatched.append((row, cell))
             continue
         earlier, before = found.setdefault(bag, (side, row))
         if earlier != side:
@@ -127,11 +127,11 @@ def read_split_table(
                 f"{table.locate(row)}: bag {bag!r} is on both sides of the split, here in {side} "
                 f"and in {earlier} before ({table.locate(before)}); leave it on one."
             )
-    if strangers:
-        row, cell = strangers[0]
+    if unmatched:
+        row, cell = unmatched[0]
         raise MissingColumnError(
             f"{table.locate(row)}: bag {cell!r} of the split has no file in {folder}"
-            f"{nor_others(len(strangers))}; add the file or leave out the name.",
+            f"{others_clause(len(unmatched))}; add the file or leave out the name.",
             "split",
         )
     named = np.array([found.get(bag, ("", 0))[0] for bag in bag_ids])
@@ -140,22 +140,22 @@ def read_split_table(
     return named
 
 
-def sides_of_column(table: Table, column: str) -> NDArray[Any]:
+def read_split_column(table: Table, column: str) -> NDArray[Any]:
     """Return "train", "validation" or "test" of each bag, which a column says."""
     cells = filled_cells(table, column)
     for row, cell in enumerate(cells.tolist()):
-        if cell.lower() not in SIDE_OF:
+        if cell.lower() not in SIDE_BY_NAME:
             raise DataError(
                 f"{table.locate(row)}: column {column!r} says {cell!r}; train, validation or test "
                 "is needed."
             )
-    sides = np.array([SIDE_OF[cell.lower()] for cell in cells.tolist()])
+    sides = np.array([SIDE_BY_NAME[cell.lower()] for cell in cells.tolist()])
     if not (sides == "train").any():
         raise DataError(f"{table.origin}: column {column!r} leaves no bag to train on.")
     return sides
 
 
-def check_apart(patients: Any, sides: Any, where: Callable[[int], str]) -> None:
+def check_patients_separate(patients: Any, sides: Any, where: Callable[[int], str]) -> None:
     """Refuse a split that has a patient on both sides; `where`: the place that names a bag."""
     first: dict[str, tuple[str, int]] = {}
     for bag, (patient, side) in enumerate(zip(patients.tolist(), sides.tolist(), strict=True)):
@@ -168,7 +168,7 @@ def check_apart(patients: Any, sides: Any, where: Callable[[int], str]) -> None:
             )
 
 
-def how_many(sides: NDArray[Any]) -> str:
+def split_summary(sides: NDArray[Any]) -> str:
     """Return how many bags each side has, as a sentence says it."""
     counts = Counter(sides.tolist())
     return ", ".join(f"{counts[name]} {name}" for name in SPLITS if counts[name])
@@ -189,17 +189,17 @@ def filled_cells(table: Table, column: str) -> NDArray[Any]:
     return np.array(cells)
 
 
-def _sides_named(columns: Sequence[str]) -> dict[str, str]:
+def _split_columns(columns: Sequence[str]) -> dict[str, str]:
     """Return which columns are called by a side of a split."""
-    return {name: SIDE_OF[name.lower()] for name in columns if name.lower() in SIDE_OF}
+    return {name: SIDE_BY_NAME[name.lower()] for name in columns if name.lower() in SIDE_BY_NAME}
 
 
-def _named_bags(
+def _assigned_bags(
     table: Table, sides: dict[str, str], known: dict[str, str]
 ) -> list[tuple[int, str, str]]:
     """Return row, side and bag of each cell that puts a bag on a side."""
     cells = {name: text_cells(table, name) for name in sides}
-    are_bags = any(bag_of(cell, known) for of_side in cells.values() for cell in of_side)
+    are_bags = any(match_bag(cell, known) for of_side in cells.values() for cell in of_side)
     are_flags = not are_bags and all(
         cell.lower() in TRUE_OR_FALSE for of_side in cells.values() for cell in of_side
     )

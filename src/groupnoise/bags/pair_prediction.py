@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.estimator import MaxMatchingMILClassifier
-from groupnoise.bags.reading.forms import as_bags, check_labelled, read_bag_labels
+from groupnoise.bags.reading.inputs import as_bags, check_labelled, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.groups import Groups
@@ -43,7 +43,7 @@ class ChosenPairs(NamedTuple):
 
 
 @inherit_docstring
-class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
+class PairPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     """Answers of bags with candidate labels, by the pairs of instance and label they allow."""
 
     classes_: NDArray[Any]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.bag_tables import Wanted, read_bag_table, truth_among
+from groupnoise.bags.reading.tables import FileOptions, find_truth, read_bag_table
 from groupnoise.core.checks import require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, MissingColumnError
@@ -56,7 +56,7 @@ class BagContent:
     label: str | None = None
 
     @property
-    def names_of_places(self) -> tuple[str, ...] | None:
+    def coordinate_names_or_default(self) -> tuple[str, ...] | None:
         """What coordinates are called, by the file or as usual; None where there are none."""
         if self.coordinates is None:
             return None
@@ -92,30 +92,30 @@ class BagFile:
         return f"bag {self.bag_id!r} ({place})"
 
     @contextmanager
-    def open(self, wanted: Wanted) -> Iterator[BagContent]:
+    def open(self, spec: FileOptions) -> Iterator[BagContent]:
         """Yield the content, which may be read inside the block only."""
         suffix = self.path.suffix.lower()
         try:
             if suffix in HDF5:
                 with require("h5py", extra="h5").File(self.path, "r") as file:
                     node = file if self.group is None else file[self.group]
-                    yield self._checked(self._of_node(node, wanted))
+                    yield self._checked(self._of_node(node, spec))
             elif suffix in ZARR:
                 store = open_zarr(self.path)
                 node = store if self.group is None else store[self.group]
                 _check_codecs(node)
-                yield self._checked(self._of_node(node, wanted))
+                yield self._checked(self._of_node(node, spec))
             elif suffix in TENSORS:
-                yield self._checked(self._of_arrays(self._load_tensors(), wanted))
+                yield self._checked(self._of_arrays(self._load_tensors(), spec))
             elif suffix == ".npy":
                 mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
                 yield self._checked(BagContent(mapped, self._own_coordinates()))
             elif suffix == ".npz":
                 with np.load(self.path, allow_pickle=False) as archive:
                     arrays = {name: archive[name] for name in archive.files}
-                yield self._checked(self._of_arrays(arrays, wanted))
+                yield self._checked(self._of_arrays(arrays, spec))
             else:
-                matrix, names, coordinates, pair, truth = read_bag_table(self.path, wanted)
+                matrix, names, coordinates, pair, truth = read_bag_table(self.path, spec)
                 yield self._checked(BagContent(matrix, coordinates, names, pair or None, truth))
         except GroupNoiseError:
             raise
@@ -136,17 +136,17 @@ class BagFile:
 
         CLAM and TRIDENT write it beside the coordinates.
         """
-        said = self._said_of_coordinates()
+        said = self._coordinate_attributes()
         size: Any = said.get("patch_size_level0")
         if size is None and "patch_size" in said:
             size = said["patch_size"] * np.ravel(said.get("downsample", 1.0))[0]
-        return _length(size)
+        return _as_length(size)
 
     def slide_width(self) -> float | None:
         """Return how wide the slide is in the units of the coordinates, if TRIDENT wrote it."""
-        return _length(self._said_of_coordinates().get("level0_width"))
+        return _as_length(self._coordinate_attributes().get("level0_width"))
 
-    def _said_of_coordinates(self) -> dict[str, Any]:
+    def _coordinate_attributes(self) -> dict[str, Any]:
         if self.path.suffix.lower() not in HDF5:
             return {}
         with require("h5py", extra="h5").File(self.path, "r") as file:
@@ -154,24 +154,24 @@ class BagFile:
             found = _coordinates_of(node)[1] if hasattr(node, "keys") else None
             return {} if found is None else dict(found.attrs)
 
-    def _of_node(self, node: Any, wanted: Wanted) -> BagContent:
+    def _of_node(self, node: Any, spec: FileOptions) -> BagContent:
         """Return the content of an HDF5 file, of a group of it or of a data set alone."""
         if not hasattr(node, "keys"):
             return BagContent(node, self._own_coordinates())
         sets = {name: node[name] for name in node if hasattr(node[name], "shape")}
-        found = self._of_arrays(sets, wanted)
+        found = self._of_arrays(sets, spec)
         own = usual_column("label", [name for name in node.attrs if np.size(node.attrs[name]) == 1])
         if own is not None:
-            found = replace(found, label=_words(np.asarray(node.attrs[own]))[0])
+            found = replace(found, label=_decode_text(np.asarray(node.attrs[own]))[0])
         attributes = {} if found.coordinates is None else dict(_coordinates_of(sets)[1].attrs)
         names = attributes.get("names")
         if names is not None:
-            return replace(found, coordinate_names=_words(np.asarray(names)))
+            return replace(found, coordinate_names=_decode_text(np.asarray(names)))
         return found
 
-    def _of_arrays(self, arrays: Mapping[str, Any], wanted: Wanted) -> BagContent:
+    def _of_arrays(self, arrays: Mapping[str, Any], spec: FileOptions) -> BagContent:
         """Tell features, coordinates and the truth of objects of named arrays apart."""
-        features = wanted.features
+        features = spec.features
         listing = ", ".join(f"{name} {tuple(a.shape)}" for name, a in arrays.items())
         if features is not None:
             if not isinstance(features, str) or features not in arrays:
@@ -197,16 +197,16 @@ class BagFile:
         found = _coordinates_of(arrays)[1]
         coordinates = self._own_coordinates() if found is None else np.asarray(found[...])
         names, places = (
-            None if named is None else _words(np.asarray(named))
+            None if named is None else _decode_text(np.asarray(named))
             for named in (arrays.get("feature_names"), arrays.get("coords_names"))
         )
-        truth = truth_among(list(arrays), wanted.truth, str(self))
+        truth = find_truth(list(arrays), spec.truth, str(self))
         said = None if truth is None else np.asarray(arrays[truth][...]).ravel()
-        if wanted.truth is None and said is not None and len(said) != chosen.shape[-2]:
+        if spec.truth is None and said is not None and len(said) != chosen.shape[-2]:
             said = None  # of the bag as a whole
         alone = [name for name, array in arrays.items() if np.prod(array.shape) == 1]
         own = usual_column("label", alone)
-        label = None if own is None else _words(np.asarray(arrays[own][...]))[0]
+        label = None if own is None else _decode_text(np.asarray(arrays[own][...]))[0]
         return BagContent(chosen, coordinates, names, places, said, label)
 
     def _load_tensors(self) -> dict[str, Any]:
@@ -238,7 +238,7 @@ class BagFile:
             )
         parts = content.items() if isinstance(content, dict) else ()
         return {
-            str(name): _plain(part).numpy() if torch.is_tensor(part) else np.asarray(part)
+            str(name): _to_numpy_dtype(part).numpy() if torch.is_tensor(part) else np.asarray(part)
             for name, part in parts
             if isinstance(part, (torch.Tensor, str, int, float))
         }
@@ -273,7 +273,7 @@ class BagFile:
         return replace(content, features=features, coordinates=coordinates)
 
 
-def groups_of(path: Path, report: Report) -> list[BagFile]:
+def find_groups(path: Path, report: Report) -> list[BagFile]:
     """Return the bags of an .h5 or .zarr: its groups with arrays, or itself where it has none."""
     is_zarr = path.suffix.lower() in ZARR
     try:
@@ -343,13 +343,13 @@ def _coordinates_of(arrays: Mapping[str, Any]) -> tuple[str, Any]:
     return name, arrays.get(name)
 
 
-def _length(value: Any) -> float | None:
+def _as_length(value: Any) -> float | None:
     """Return what a file says as a length, if it is one."""
     is_one = isinstance(value, (int, float, np.number)) and np.isfinite(value) and value > 0
     return float(value) if is_one else None
 
 
-def _words(cells: NDArray[Any]) -> tuple[str, ...]:
+def _decode_text(cells: NDArray[Any]) -> tuple[str, ...]:
     """Return text of an array; HDF5 keeps it as bytes."""
     return tuple(
         cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
@@ -357,7 +357,7 @@ def _words(cells: NDArray[Any]) -> tuple[str, ...]:
     )
 
 
-def _plain(tensor: Any) -> Any:
+def _to_numpy_dtype(tensor: Any) -> Any:
     """Return a tensor of a type that numpy has: bfloat16 becomes float32."""
     import torch
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.reading.label_words import known_labels_of
+from groupnoise.bags.reading.labels import get_known_labels
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.groups import Groups
@@ -28,7 +28,7 @@ BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
-class ObjectAnswers:
+class ObjectPredictions:
     """Answers about the objects of bags.
 
     `bag_ids`: what the bags are called.
@@ -85,7 +85,7 @@ class ObjectAnswers:
         return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
 
 
-def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
+def predict_objects(fitted: Any, dataset: BagDataset) -> ObjectPredictions:
     """Ask a fitted model about every object.
 
     Result: in the order of the data. `fitted`: ours or a baseline. Baselines do not say which
@@ -94,16 +94,16 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
     """
     bags = dataset.bags
     probability, background = object_probabilities(fitted, bags)
-    return ObjectAnswers(
+    return ObjectPredictions(
         bag_ids=[str(bag) for bag in dataset.ids.tolist()],
         offsets=bags.offsets,
         class_names=[str(label) for label in fitted.classes_.tolist()],
         probability=probability,
         background=background,
         responsibility=_responsibilities(fitted, dataset, probability),
-        answered=answered_columns(fitted, np.c_[probability, background]),
+        answered=predicted_columns(fitted, np.c_[probability, background]),
         predicted=_labels_of_bags(fitted, bags),
-        negative=known_labels_of(fitted).negative,
+        negative=get_known_labels(fitted).negative,
         coordinates=dataset.coordinates,
         coordinate_names=dataset.coordinate_names,
     )
@@ -122,12 +122,12 @@ def object_probabilities(fitted: Any, bags: Groups) -> tuple[FloatArray, FloatAr
     return probability, np.zeros(len(probability))
 
 
-def answered_columns(fitted: Any, proba: FloatArray) -> IntArray:
+def predicted_columns(fitted: Any, proba: FloatArray) -> IntArray:
     """Return which column is answered of each object: of baselines, the likeliest."""
     return getattr(fitted, "answered", lambda each: each.argmax(axis=1))(proba)
 
 
-def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str, ...]:
+def threshold_notes(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str, ...]:
     """Say from when on an instance is called positive, and where labels of bags differ from that.
 
     `fitted`: ours; of baselines, and where every instance must have a label of bags, nothing is
@@ -177,7 +177,7 @@ def background_name(class_names: Sequence[str]) -> str:
     return "(background)" if BACKGROUND in class_names else BACKGROUND
 
 
-def answer_bags(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
+def predict_bags_table(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
     """Return the labels of each bag and how likely each one is, as columns of a table."""
     bags, ids = dataset.bags, dataset.ids.tolist()
     columns: dict[str, list[Any]] = {"bag": ids, "labels": _labels_of_bags(fitted, bags)}
@@ -204,7 +204,9 @@ def _labels_of_bags(fitted: Any, bags: Groups) -> list[str]:
     return [";".join(words[row.astype(bool)]) for row in labels]
 
 
-def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> dict[str, list[Any]]:
+def top_objects(
+    answers: ObjectPredictions, dataset: BagDataset, top: int = 1
+) -> dict[str, list[Any]]:
     """Return the objects that carry the labels of each bag, as columns of a table.
 
     Bag, label, rank, row (of the source, or in the file of the bag), responsibility, probability
@@ -262,7 +264,7 @@ def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray)
     return found
 
 
-def spacing_of(coordinates: FloatArray) -> tuple[float, float]:
+def grid_spacing(coordinates: FloatArray) -> tuple[float, float]:
     """Return how far objects on a grid are apart across and down; 1 where nothing says it.
 
     The least distance between two different columns, and rows. `coordinates` (n_objects, 2): where
@@ -270,7 +272,7 @@ def spacing_of(coordinates: FloatArray) -> tuple[float, float]:
 
     Examples
     --------
-    >>> spacing_of(np.array([[0.0, 0.0], [256.0, 0.0], [768.0, 512.0]]))
+    >>> grid_spacing(np.array([[0.0, 0.0], [256.0, 0.0], [768.0, 512.0]]))
     (256.0, 512.0)
     """
     apart = []
@@ -281,8 +283,8 @@ def spacing_of(coordinates: FloatArray) -> tuple[float, float]:
     return (across, down) if np.isfinite(across) else (1.0, 1.0)
 
 
-def write_answers(
-    folder: Path, answers: ObjectAnswers, form: str, *, size: tuple[float, float] | None = None
+def write_object_predictions(
+    folder: Path, answers: ObjectPredictions, form: str, *, size: tuple[float, float] | None = None
 ) -> list[Path]:
     """Write one file per bag.
 
@@ -312,7 +314,7 @@ def write_answers(
     return [folder / f"{bag}.{form}" for bag in answers.bag_ids]
 
 
-def _write_csv(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
+def _write_csv(path: Path, answers: ObjectPredictions, bag: int, size: Any) -> None:
     part = answers.part(bag)
     places = answers.coordinate_names or ()
     header = ["row", *places, "label"]
@@ -331,7 +333,7 @@ def _write_csv(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
             writer.writerow([row, *(f"{value:g}" for value in place), label, *figures])
 
 
-def _write_h5(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
+def _write_h5(path: Path, answers: ObjectPredictions, bag: int, size: Any) -> None:
     part = answers.part(bag)
     with require("h5py", extra="h5").File(path, "w") as file:
         if answers.coordinates is not None:
@@ -346,11 +348,11 @@ def _write_h5(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
 
 
 def _write_geojson(
-    path: Path, answers: ObjectAnswers, bag: int, size: tuple[float, float] | None
+    path: Path, answers: ObjectPredictions, bag: int, size: tuple[float, float] | None
 ) -> None:
     assert answers.coordinates is not None
     places: FloatArray = answers.coordinates[answers.part(bag)]
-    width, height = spacing_of(places) if size is None else size
+    width, height = grid_spacing(places) if size is None else size
     features = []
     kinds = ("probability", "responsibility")
     names = [f"{kind} {name}" for kind in kinds for name in answers.class_names]

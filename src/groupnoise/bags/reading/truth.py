@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.bag_files import TABLES, BagFile
-from groupnoise.bags.reading.bag_tables import Wanted
-from groupnoise.bags.reading.label_table import BagLabels, one_label_each
-from groupnoise.bags.reading.label_words import read_bag_truth
-from groupnoise.bags.reading.request import BagRequest
+from groupnoise.bags.reading.bag_file import TABLES, BagFile
+from groupnoise.bags.reading.label_table import BagLabels, encode_labels
+from groupnoise.bags.reading.labels import read_bag_truth
+from groupnoise.bags.reading.options import BagReadOptions
+from groupnoise.bags.reading.tables import FileOptions
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
@@ -22,23 +22,23 @@ from groupnoise.io.labels.spellings import number_spelling
 from groupnoise.io.tables.table import Table
 
 
-def labels_in_files(bags: Sequence[BagFile], asked: BagRequest) -> BagLabels | None:
+def read_labels_in_files(bags: Sequence[BagFile], options: BagReadOptions) -> BagLabels | None:
     """Return the label that each file of a bag holds itself; None where the first has none."""
     words: list[str] = []
     for bag in bags:
         if bag.path.suffix.lower() in TABLES:
             return None
-        with bag.open(Wanted(asked.features)) as content:
+        with bag.open(FileOptions(options.features)) as content:
             if content.label is None and not words:
                 return None
             if content.label is None:
                 raise DataError(f"{bag} says no label, but bag {bags[0].bag_id!r} does; add it.")
             words.append(content.label)
-    asked.report("took the labels that the files of bags hold")
-    return BagLabels(*one_label_each(words), None, None, {})
+    options.report("took the labels that the files of bags hold")
+    return BagLabels(*encode_labels(words), None, None, {})
 
 
-def words_of_truth(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArray[Any] | None:
+def read_object_labels(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArray[Any] | None:
     """Return the label of each object of a bag as a word, if its files say it."""
     values, place = given, str(bag.path)
     if bag.truth is not None:
@@ -61,15 +61,15 @@ def words_of_truth(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArr
     return np.array(list(words))
 
 
-def with_object_labels(
+def add_object_labels(
     found: BagLabels,
     words: NDArray[Any],
     bags: Sequence[BagFile],
     offsets: IntArray,
-    asked: BagRequest,
+    options: BagReadOptions,
 ) -> tuple[BagLabels, IntArray]:
     """Return labels of bags, and the class of each object, -1 where it has none or is not known."""
-    names = [*found.class_names, *asked.known.classes]
+    names = [*found.class_names, *options.known.classes]
     by_number = {number_spelling(name): name for name in names}
     bag_of_row = np.repeat(np.arange(len(bags)), np.diff(offsets))
 
@@ -78,10 +78,10 @@ def with_object_labels(
         return f"bag {bags[bag].bag_id!r}, row {row - int(offsets[bag])}"
 
     cells = [by_number.get(number_spelling(word), word) for word in words.tolist()]
-    column = asked.truth or "truth"
+    column = options.truth or "truth"
     table = Table(pl.DataFrame({column: cells}), column, column, locate)
     classes, truth = read_bag_truth(
-        table, column, found.class_names, found.labels, bag_of_row, asked.known, asked.report
+        table, column, found.class_names, found.labels, bag_of_row, options.known, options.report
     )
     labels = np.pad(found.labels, ((0, 0), (0, len(classes) - found.labels.shape[1])))
     return replace(found, labels=labels, class_names=classes), truth

@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.bags.reading.bag_files import SUFFIXES
-from groupnoise.bags.reading.bag_folder import holds_bag_files, read_bag_folder
-from groupnoise.bags.reading.label_table import patients_of_rows
-from groupnoise.bags.reading.label_words import (
+from groupnoise.bags.reading.bag_file import SUFFIXES
+from groupnoise.bags.reading.folder import is_bag_folder, read_bag_folder
+from groupnoise.bags.reading.label_table import read_patients
+from groupnoise.bags.reading.labels import (
     KnownLabels,
-    as_one_spelling,
+    merge_spellings,
     read_bag_truth,
-    say_of_labels,
+    report_label_issues,
 )
-from groupnoise.bags.reading.request import BagRequest
+from groupnoise.bags.reading.options import BagReadOptions
 from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
@@ -130,14 +130,14 @@ def read_bags(
     if stored is not None:
         return stored
     tell = report or say_nothing
-    asked = BagRequest(
+    options = BagReadOptions(
         tell, group, label, features, truth, label_separator, patient, split, feature_names,
         labels_needed, known or KnownLabels(), fill_of(fill, tell), table_options,
     )  # fmt: skip
-    if holds_bag_files(source, labels, labels_needed):
+    if is_bag_folder(source, labels, labels_needed):
         # Of a file per bag gaps are filled where that was asked for.
-        asked = asked if fill is not None else replace(asked, fill=None)
-        found = read_bag_folder(source, labels, asked)
+        options = options if fill is not None else replace(options, fill=None)
+        found = read_bag_folder(source, labels, options)
         return found if name is None else replace(found, name=name)
     path = Path(source) if isinstance(source, (str, Path)) else None
     _check_no_label_table(source, path, {"labels": labels, "split": split})
@@ -147,10 +147,10 @@ def read_bags(
     words = columns_of_words(group, label, truth)
     data = read_input(source, report=tell, words=words, **table_options)
     if isinstance(data, NamedArrays):
-        return _bags_from_arrays(data, name or data.name, asked)
+        return _bags_from_arrays(data, name or data.name, options)
     say_of_categories(data, categories, report)
     try:
-        return _bags_from_table(data, name or data.name, asked)
+        return _bags_from_table(data, name or data.name, options)
     except MissingColumnError as error:
         if error.part != "group" or path is None or not path.is_dir():
             raise
@@ -175,49 +175,51 @@ def _check_no_label_table(source: Any, path: Path | None, given: Mapping[str, An
     )
 
 
-def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
-    report, taken = asked.report, set(asked.feature_names or ())
-    table, parts = _with_ids_of_parts(table, asked.group)
+def _bags_from_table(table: Table, name: str, options: BagReadOptions) -> BagDataset:
+    report, taken = options.report, set(options.feature_names or ())
+    table, parts = _join_id_columns(table, options.group)
     taken.update(parts)
-    group, label_columns, truth_column = _columns_of_bags(table, asked, taken)
-    table = _with_merged_cells(table, group, label_columns if asked.labels_needed else (), report)
+    group, label_columns, truth_column = _find_columns(table, options, taken)
+    table = _fill_merged_cells(table, group, label_columns if options.labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group))
     for sentence in about_shortened_ids(bag_ids, "bags"):
         report(sentence)
-    patients, patient_column = patients_of_rows(table, asked.patient, taken, group)
+    patients, patient_column = read_patients(table, options.patient, taken, group)
     if patient_column is not None:
         taken.add(patient_column)
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []
-    if asked.labels_needed:
+    if options.labels_needed:
         labelled, of_labels = in_one_column(table, label_columns, report)
         memberships, class_names = read_memberships(
-            labelled, of_labels, separator=asked.label_separator, report=report, may_lack=True,
-            several=asked.known.has_sets, n_groups=len(bag_ids),
+            labelled, of_labels, separator=options.label_separator, report=report, may_lack=True,
+            several=options.known.has_sets, n_groups=len(bag_ids),
         )  # fmt: skip
-        class_names, memberships = as_one_spelling(class_names, memberships, bag_of_row, report)
+        class_names, memberships = merge_spellings(class_names, memberships, bag_of_row, report)
     answers = RowAnswers(memberships, class_names) if class_names else None
     matrix, names = features_of_table(
-        table, asked.features, taken, report, asked.feature_names, bag_of_row,
-        answers=answers, fill=asked.fill,
+        table, options.features, taken, report, options.feature_names, bag_of_row,
+        answers=answers, fill=options.fill,
     )  # fmt: skip
     learned = categories_of(table, names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
     first_rows = order.objects[order.offsets[:-1]]
     instance_labels = None
-    if asked.labels_needed:
+    if options.labels_needed:
         if patients is not None:
             report(
                 f"bags of each of the {patients.n_unique()} in column {patient_column!r} stay "
                 "together in every hold-out"
             )
-        say_of_labels(class_names, labels, lambda bag: table.locate(int(first_rows[bag])), report)
+        report_label_issues(
+            class_names, labels, lambda bag: table.locate(int(first_rows[bag])), report
+        )
         if truth_column is not None:
             of_row: IntArray = np.empty(len(table), dtype=np.int64)
             of_row[order.objects] = order.group_of_object
             class_names, right = read_bag_truth(
-                table, truth_column, class_names, labels, of_row, asked.known, report
+                table, truth_column, class_names, labels, of_row, options.known, report
             )
             labels = np.pad(labels, ((0, 0), (0, len(class_names) - labels.shape[1])))
             instance_labels = right[order.objects]
@@ -234,31 +236,31 @@ def _bags_from_table(table: Table, name: str, asked: BagRequest) -> BagDataset:
         columns={"group": group, "label": label_columns, "truth": truth_column}
         | ({} if patient_column is None else {"patient": patient_column})
         | ({"categories": learned} if learned else {})
-        | ({"fill": asked.fill.learned} if asked.fill is not None else {}),
+        | ({"fill": options.fill.learned} if options.fill is not None else {}),
     )
 
 
-def _columns_of_bags(
-    table: Table, asked: BagRequest, taken: set[str]
+def _find_columns(
+    table: Table, options: BagReadOptions, taken: set[str]
 ) -> tuple[str, list[str], str | None]:
     """Return the columns of bags, of their labels and of the truth, and add them to `taken`."""
     columns = table.frame.columns
-    told: dict[str, Any] = {"origin": table.origin, "report": asked.report, "taken": taken}
-    group = need_column("group", asked.group, columns, **told)
+    told: dict[str, Any] = {"origin": table.origin, "report": options.report, "taken": taken}
+    group = need_column("group", options.group, columns, **told)
     taken.add(group)
-    if asked.label is not None:
-        labels = match_columns("label", asked.label, columns, table.origin)
+    if options.label is not None:
+        labels = match_columns("label", options.label, columns, table.origin)
     else:
-        find = need_column if asked.labels_needed else pick_column
+        find = need_column if options.labels_needed else pick_column
         found = find("label", None, columns, **told)
         labels = [] if found is None else [found]
     taken.update(labels)
-    truth = pick_column("truth", asked.truth, columns, **told)
+    truth = pick_column("truth", options.truth, columns, **told)
     taken |= set() if truth is None else {truth}
     return group, labels, truth
 
 
-def _with_ids_of_parts(table: Table, group: str | None) -> tuple[Table, list[str]]:
+def _join_id_columns(table: Table, group: str | None) -> tuple[Table, list[str]]:
     """Return a table with ids made of several columns, where `group` names these, and which."""
     parts = [] if group is None else [part.strip() for part in group.split(",")]
     if group is None or len(parts) < 2 or group in table.frame.columns:
@@ -286,20 +288,20 @@ def _labels_of_bags(
     return labels
 
 
-def _bags_from_arrays(data: NamedArrays, name: str, asked: BagRequest) -> BagDataset:
-    report = asked.report
-    features = data.need("features", asked.features, report)
+def _bags_from_arrays(data: NamedArrays, name: str, options: BagReadOptions) -> BagDataset:
+    report = options.report
+    features = data.need("features", options.features, report)
     matrix = check_features(f"{data.path}: features", features)
-    bag_of_row = data.need("group", asked.group, report).ravel()
+    bag_of_row = data.need("group", options.group, report).ravel()
     check_array_rows(data.path, "group", bag_of_row, len(matrix))
     order, bag_ids = Groups.from_rows(np.arange(len(matrix)), bag_of_row)
     labels: BoolArray = np.zeros((len(order), 0), dtype=np.bool_)
     class_names: list[str] = []
     instance_truth, instance_labels = None, None
-    if asked.labels_needed:
-        given = data.need("label", asked.label, report)
+    if options.labels_needed:
+        given = data.need("label", options.label, report)
         labels, class_names = _array_labels(data, given, order, bag_ids, report)
-        instance_truth = data.find("truth", asked.truth, report)
+        instance_truth = data.find("truth", options.truth, report)
     if instance_truth is not None:
         check_array_rows(data.path, "truth", instance_truth.ravel(), len(matrix))
         instance_labels = class_index(instance_truth.ravel(), class_names, data.path)[order.objects]
@@ -347,7 +349,7 @@ def _array_labels(
     return one_hot, class_names
 
 
-def _with_merged_cells(table: Table, group: str, labels: Sequence[str], report: Report) -> Table:
+def _fill_merged_cells(table: Table, group: str, labels: Sequence[str], report: Report) -> Table:
     """Return a table of bags whose ids or labels stand in the first of their rows alone.
 
     As spreadsheets write merged cells: ids that all stand once, above the empty cells of their

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.reading.bag_files import (
+from groupnoise.bags.reading.bag_file import (
     ARRAYS,
     HDF5,
     SUFFIXES,
@@ -20,30 +20,34 @@ from groupnoise.bags.reading.bag_files import (
     ZARR,
     BagContent,
     BagFile,
-    groups_of,
+    find_groups,
 )
-from groupnoise.bags.reading.bag_names import names_by_files
-from groupnoise.bags.reading.bag_splits import (
-    check_split,
-    is_split_table,
-    sides_of_bags,
-    split_beside,
-)
-from groupnoise.bags.reading.bag_tables import wanted_of
-from groupnoise.bags.reading.bag_truth import labels_in_files, with_object_labels, words_of_truth
 from groupnoise.bags.reading.label_table import (
     FEATURE_FOLDERS,
     LABEL_FILES,
     BagLabels,
-    are_notes,
     are_tables_of_bags,
-    labels_by_folders,
-    labels_in,
-    labels_of_files,
-    names_no_bag,
+    find_label_table,
+    is_unrelated_table,
+    labels_from_folders,
+    lacks_id_columns,
+    read_label_files,
     read_label_table,
 )
-from groupnoise.bags.reading.request import BagRequest
+from groupnoise.bags.reading.names import files_by_bag
+from groupnoise.bags.reading.options import BagReadOptions
+from groupnoise.bags.reading.splits import (
+    check_split,
+    find_split_table,
+    is_split_table,
+    read_split,
+)
+from groupnoise.bags.reading.tables import file_options
+from groupnoise.bags.reading.truth import (
+    add_object_labels,
+    read_labels_in_files,
+    read_object_labels,
+)
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import (
     BoolArray,
@@ -58,11 +62,11 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.tables.sources import Report
 
-FEATURES_OF_JOB = ("features_*", "*/features_*")
+TRIDENT_FEATURES = ("features_*", "*/features_*")
 """Folders of features, of one encoder each, below the folder of a job of TRIDENT."""
 
 
-def holds_bag_files(source: Any, labels: Any = None, labels_needed: bool = True) -> bool:
+def is_bag_folder(source: Any, labels: Any = None, labels_needed: bool = True) -> bool:
     """Tell whether a source is a folder of bag files, or an .h5 with a group per bag.
 
     `source`: what the user gave. `labels`: the table of labels that came with it; with one, tables
@@ -79,26 +83,26 @@ def holds_bag_files(source: Any, labels: Any = None, labels_needed: bool = True)
     if path.suffix.lower() in ZARR:
         return True
     files = _files_below(path, None)[0]
-    if labels is not None or labels_in(path) is not None:
+    if labels is not None or find_label_table(path) is not None:
         return bool(files)
     arrays = [file for file in files if file.suffix.lower() in ARRAYS]
     if files and not arrays:
-        return (files[0].parent != path or not labels_needed) and names_no_bag(files[0])
+        return (files[0].parent != path or not labels_needed) and lacks_id_columns(files[0])
     return any(file.suffix.lower() != ".npz" for file in arrays) or len(arrays) > 1
 
 
-def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDataset:
+def read_bag_folder(source: str | Path, labels: Any, options: BagReadOptions) -> BagDataset:
     """Read bags that lie in a file each, in the order of their ids.
 
     `labels`: the table of labels, if one was given.
     """
-    check_split(asked)
-    report, gaps = asked.report, asked.fill
+    check_split(options)
+    report, gaps = options.report, options.fill
     path = Path(source)
     given = labels
     if labels is None and path.is_dir():
-        labels = labels_in(path)
-        if labels is not None and asked.labels_needed:
+        labels = find_label_table(path)
+        if labels is not None and options.labels_needed:
             report(f"took {labels} as the table of labels")
     bags = find_bag_files(path, labels, report)
     if gaps is not None and any(bag.path.suffix.lower() in TABLES for bag in bags):
@@ -107,26 +111,26 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
             "with a column of the bag."
         )
     found: BagLabels | None = None
-    if asked.labels_needed:
-        found = _labels_of(bags, labels, path, asked)
+    if options.labels_needed:
+        found = _find_labels(bags, labels, path, options)
         ids = [bag.bag_id for bag in bags]
-        file = asked.split_file
+        file = options.split_file
         if file is None and found.split is None and path.is_dir():
-            file = split_beside(path, report)
+            file = find_split_table(path, report)
         if file is not None:
-            sides = sides_of_bags(file, ids, found.patients, str(path), asked)
+            sides = read_split(file, ids, found.patients, str(path), options)
             bags = [bag for bag, side in zip(bags, sides, strict=True) if side]
-            found = found.divided(sides, None if asked.split_file is None else str(file))
-    content, offsets = _read_all(bags, asked)
+            found = found.split_by(sides, None if options.split_file is None else str(file))
+    content, offsets = _read_all(bags, options)
     truth = None
     if found is not None and content.truth is not None:
-        found, truth = with_object_labels(found, content.truth, bags, offsets, asked)
+        found, truth = add_object_labels(found, content.truth, bags, offsets, options)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
     if isinstance(given, (str, Path)):  # a table in the folder is found again
         columns["labels"] = str(given)
-    if asked.truth is not None:
-        columns["truth"] = asked.truth
+    if options.truth is not None:
+        columns["truth"] = options.truth
     if gaps is not None:
         columns["fill"] = gaps.learned
     return BagDataset(
@@ -145,17 +149,19 @@ def read_bag_folder(source: str | Path, labels: Any, asked: BagRequest) -> BagDa
     )
 
 
-def _labels_of(bags: Sequence[BagFile], labels: Any, path: Path, asked: BagRequest) -> BagLabels:
+def _find_labels(
+    bags: Sequence[BagFile], labels: Any, path: Path, options: BagReadOptions
+) -> BagLabels:
     """Return the labels of bags: of a table, a file each, folders called so, or the files."""
     ids = [bag.bag_id for bag in bags]
     if labels is not None:
-        return read_label_table(labels, ids, str(path), asked)
+        return read_label_table(labels, ids, str(path), options)
     if (path / "labels").is_dir():
-        return labels_of_files(path / "labels", ids)
+        return read_label_files(path / "labels", ids)
     is_one = path.is_file() or path.suffix.lower() in ZARR
     places = [PurePath(bag.group or "") if is_one else bag.path.relative_to(path) for bag in bags]
-    found = labels_by_folders(places, str(path), asked.report, asked.known)
-    found = found or labels_in_files(bags, asked)
+    found = labels_from_folders(places, str(path), options.report, options.known)
+    found = found or read_labels_in_files(bags, options)
     if found is not None:
         return found
     if is_one and len(bags) == 1:
@@ -177,7 +183,7 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
     folder below was taken.
     """
     if path.suffix.lower() in (*HDF5, *ZARR):
-        return groups_of(path, report)
+        return find_groups(path, report)
     if path.is_file():
         return [BagFile(path.stem, path)]
     files, folder = _files_below(path, labels)
@@ -193,7 +199,7 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
             f"{path} holds no file of a bag ({', '.join(SUFFIXES)}); give a folder with one per "
             "bag."
         )
-    named = names_by_files(files, folder)
+    named = files_by_bag(files, folder)
     if folder.name != "features":
         return [BagFile(bag_id, named[bag_id]) for bag_id in sorted(named)]
     coordinates, truth = folder.parent / "coords", folder.parent / "inst_labels"
@@ -213,7 +219,7 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
 def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
     """Return the bag files of a folder, or of the folder below that a tool put them into."""
     folders = [path, *(path / name for name in FEATURE_FOLDERS if (path / name).is_dir())]
-    of_job = [below for form in FEATURES_OF_JOB for below in sorted(path.glob(form))]
+    of_job = [below for form in TRIDENT_FEATURES for below in sorted(path.glob(form))]
     of_job = [below for below in of_job if any(below.glob("*.h5"))]
     if len(of_job) == 1:
         folders += of_job
@@ -232,7 +238,11 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
         files = [file for file in entries if _is_bag(file) and file.resolve() not in tables]
         arrays = [file for file in files if file.suffix.lower() in ARRAYS]
         may_be_beside = folder == path and files and not arrays and labels is None
-        if may_be_beside and (nested := _bags_in_folders(path)) and are_notes(files[0], nested):
+        if (
+            may_be_beside
+            and (nested := _bags_in_folders(path))
+            and is_unrelated_table(files[0], nested)
+        ):
             return nested, path  # a table beside folders that are called by labels is about them
         if arrays or (files and labels is None):
             return arrays or files, folder  # a table among arrays is about them
@@ -273,47 +283,47 @@ def _is_bag(file: Path) -> bool:
     return is_kind and not file.name.startswith(".")
 
 
-def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, IntArray]:
+def _read_all(bags: Sequence[BagFile], options: BagReadOptions) -> tuple[BagContent, IntArray]:
     """Return the objects of all bags, one after the other, and where each bag begins.
 
     Widths are compared before anything large is read.
     """
-    gaps = asked.fill
+    gaps = options.fill
     sizes, places, dtypes, truth = [], [], set(), []
     tables = [bag.path for bag in bags if bag.path.suffix.lower() in TABLES]
-    wanted = wanted_of(tables if len(tables) == len(bags) else (), asked)
+    spec = file_options(tables if len(tables) == len(bags) else (), options)
     kept: dict[int, Any] = {}
     n_kept = 0
     first = None
     for number, bag in enumerate(bags):
-        with bag.open(wanted) as content:
+        with bag.open(spec) as content:
             sizes.append(content.features.shape[0])
             dtypes.add(np.dtype(content.features.dtype))
             places.append(content.coordinates)
-            truth.append(words_of_truth(content.truth, bag, sizes[-1]))
+            truth.append(read_object_labels(content.truth, bag, sizes[-1]))
             if not bag.is_mapped and n_kept < streamed_groups.MAX_BYTES_IN_MEMORY:
                 kept[number] = content.features  # what is read whole need not be read twice
                 n_kept += content.features.nbytes
             if first is None:
                 first = content
                 width = content.features.shape[1]
-                wanted = replace(wanted, names=content.feature_names or wanted.names)
-        _check_like_first(bag, content, bags[0], width, first)
+                spec = replace(spec, names=content.feature_names or spec.names)
+        _check_matches_first(bag, content, bags[0], width, first)
     assert first is not None
     offsets = offsets_from_sizes(sizes)
-    matrix = _room_for((int(offsets[-1]), width), dtypes)
+    matrix = _allocate((int(offsets[-1]), width), dtypes)
     for number, bag in enumerate(bags):
         rows = matrix[offsets[number] : offsets[number + 1]]
         if number in kept:
             rows[...] = kept.pop(number)
         else:
-            with bag.open(wanted) as content:
+            with bag.open(spec) as content:
                 rows[...] = content.features[...]
         if gaps is None:
             _check_finite(bag, rows)
         release_pages(matrix)
     if gaps is not None:
-        gaps.into_rows(matrix, wanted.names or [f"feature {k}" for k in range(width)])
+        gaps.into_rows(matrix, spec.names or [f"feature {k}" for k in range(width)])
         for number, bag in enumerate(bags):
             _check_finite(bag, matrix[offsets[number] : offsets[number + 1]])
     coordinates = None
@@ -322,11 +332,13 @@ def _read_all(bags: Sequence[BagFile], asked: BagRequest) -> tuple[BagContent, I
     said = None if all(part is None for part in truth) else np.concatenate(
         [np.full(n, "") if part is None else part for n, part in zip(sizes, truth, strict=True)]
     )  # fmt: skip
-    whole = BagContent(matrix, coordinates, first.feature_names, first.names_of_places, said)
+    whole = BagContent(
+        matrix, coordinates, first.feature_names, first.coordinate_names_or_default, said
+    )
     return whole, offsets
 
 
-def _check_like_first(
+def _check_matches_first(
     bag: BagFile, content: BagContent, other: BagFile, width: int, first: BagContent
 ) -> None:
     """Refuse a bag that differs from the first one in its columns."""
@@ -364,7 +376,7 @@ def _check_finite(bag: BagFile, rows: FloatArray) -> None:
         )
 
 
-def _room_for(shape: tuple[int, int], dtypes: set[np.dtype[Any]]) -> FloatArray:
+def _allocate(shape: tuple[int, int], dtypes: set[np.dtype[Any]]) -> FloatArray:
     """Return an array to fill: in memory, or mapped from a temporary file that nobody sees.
 
     In memory half precision becomes single; on disk it stays, for it is read piece by piece.

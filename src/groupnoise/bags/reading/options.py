@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupnoise.bags.reading.label_words import KnownLabels
+from groupnoise.bags.reading.labels import KnownLabels
 from groupnoise.io.tables.missing_numbers import Fill
 from groupnoise.io.tables.sources import Report
 
 
 @dataclass(frozen=True)
-class BagRequest:
+class BagReadOptions:
     """What `read_bags` was asked for, by the names of its parameters.
 
     `form`: of tables, as `read_table` takes it; of a table of labels the encoding alone.

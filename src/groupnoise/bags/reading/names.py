@@ -11,7 +11,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 
-def names_by_files(files: Sequence[Path], folder: Path) -> dict[str, Path]:
+def files_by_bag(files: Sequence[Path], folder: Path) -> dict[str, Path]:
     """Return files by the name of their bag: their own, with their folders where two are alike."""
     stems = [file.stem for file in files]
     are_twice = len(set(stems)) < len(stems) and any(file.parent != folder for file in files)
@@ -25,32 +25,32 @@ def names_by_files(files: Sequence[Path], folder: Path) -> dict[str, Path]:
     return named
 
 
-def by_spelling(bag_ids: Sequence[str]) -> dict[str, str]:
+def bags_by_spelling(bag_ids: Sequence[str]) -> dict[str, str]:
     """Return bags by their names, and by what these become where files and tables are written.
 
     Letters with marks are one character or two, case is lost, and so are zeros before numbers;
     names that two bags would share are left out.
     """
-    spellings = [(_spelt(bag), bag) for bag in bag_ids]
+    spellings = [(_normalize_name(bag), bag) for bag in bag_ids]
     n_bags = Counter(spelt for spelt, _ in spellings)
     alone = {spelt: bag for spelt, bag in spellings if n_bags[spelt] == 1}
     return {**alone, **{bag: bag for bag in bag_ids}}
 
 
-def _spelt(name: str) -> str:
+def _normalize_name(name: str) -> str:
     spelt = unicodedata.normalize("NFC", name).casefold()
     return str(int(spelt)) if spelt.isascii() and spelt.isdecimal() else spelt
 
 
-def bag_of(cell: str, known: Mapping[str, str]) -> str | None:
+def match_bag(cell: str, known: Mapping[str, str]) -> str | None:
     """Return the bag that a cell names, with or without a folder and a suffix."""
     path = PurePosixPath(cell.replace("\\", "/"))
     names = [cell, path.with_suffix("").as_posix() if path.name else "", path.name, path.stem]
-    spelt = [*names, *map(_spelt, names)]
+    spelt = [*names, *map(_normalize_name, names)]
     return next((known[name] for name in spelt if name in known), None)
 
 
-def nor_others(n_found: int) -> str:
+def others_clause(n_found: int) -> str:
     """Return how many others lack what was said of the first of them."""
     others = counted(n_found - 1, "others")
     return "" if n_found == 1 else f" (nor {'has' if n_found == 2 else 'have'} {others})"
