@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags import answers, streaming
+from groupnoise.bags import prediction, streaming
 from groupnoise.bags.search import member_training, out_of_fold
 from groupnoise.bags.search.members import MemberSettings
 from groupnoise.bags.search.out_of_fold import train_on_all
@@ -151,9 +151,9 @@ def test_a_large_bag_does_not_swell_its_batch(monkeypatch):
         return collate(groups, rows, whole)
 
     monkeypatch.setattr(trainer, "collate", watched)
-    monkeypatch.setattr(answers, "collate", watched)
+    monkeypatch.setattr(prediction, "collate", watched)
     monkeypatch.setattr(MaxMatchingMILClassifier, "_max_objects", 4000)
-    monkeypatch.setattr(answers, "MAX_OBJECTS", 4000)
+    monkeypatch.setattr(prediction, "MAX_OBJECTS", 4000)
     model = MaxMatchingMILClassifier.fixed(max_epochs=1, random_state=0)
     model.fit(bags, np.arange(41) % 2).bag_scores(bags)
     assert max(n_groups * size for n_groups, size in held) == 4000
