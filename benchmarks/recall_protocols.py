@@ -13,7 +13,7 @@ from pathlib import Path
 
 from _record import kept, with_row, write_result
 
-from groupnoise.reproduce.files import read_measured
+from groupnoise.reproduce.files import read_kept_trials
 
 NAME = "recall_protocols"
 KEY = ("dataset", "protocol", "method", "seed")
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("trials", nargs="+", type=Path, help="Files trials.jsonl of runs.")
     rows = kept(NAME)
     for file in parser.parse_args().trials:
-        for row in read_measured(file):
+        for row in read_kept_trials(file):
             rows = with_row(rows, row, KEY) if row["failed"] is None else rows
     command = "groupnoise reproduce recall --protocol PROTOCOLS --datasets LOGS --methods METHODS"
     note = "every method at its defaults; times are processor seconds on a shared machine"

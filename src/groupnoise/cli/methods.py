@@ -284,8 +284,8 @@ def _show(result: ComparisonOfMethods, found: Found) -> None:
     rows = [("method", "mean", "95 % interval", "behind the first", "splits", "seconds a fit")]
     for method in result.ranked:
         mean, behind = result.interval(method), result.behind(method)
-        level = ", level" if _ends(behind) and result.is_level(method) else ""
-        if result.is_too_few(method):
+        level = ", level" if _ends(behind) and result.is_tied(method) else ""
+        if result.is_inconclusive(method):
             level = ", too few groups to tell"
         gap = f"{behind.mean:.3f} {_ends(behind)}{level}"
         rows.append(

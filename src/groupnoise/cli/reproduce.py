@@ -319,7 +319,7 @@ def _check_measure(measure: str, request: Request, n_trials: int, kept: Path | N
     """Repeat kept trials of a measure, drawn at random from those that were asked for."""
     import numpy as np
 
-    from groupnoise.reproduce.files import read_measured
+    from groupnoise.reproduce.files import read_kept_trials
     from groupnoise.reproduce.recall import repeat_recall
     from groupnoise.reproduce.unseen import repeat_unseen
 
@@ -331,7 +331,7 @@ def _check_measure(measure: str, request: Request, n_trials: int, kept: Path | N
     }
     rows = [
         row
-        for row in read_measured(kept or request.output / measure / "trials.jsonl")
+        for row in read_kept_trials(kept or request.output / measure / "trials.jsonl")
         if row.get("failed") is None
         and all(not words or row.get(key) in words for key, words in asked.items())
     ]

@@ -1,4 +1,4 @@
-"""Judging clicks: which one led to the next, which none supports, and who clicks unlike people."""
+"""Audit of clicks: which click led to the next, which are noise, and which users are bots."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
 from groupnoise.clicks.evaluation.history_split import FIRST_DATE, MILLISECONDS
+from groupnoise.clicks.mixture import log_sum_exp
 from groupnoise.clicks.windows.cutting import blocks_of_histories, cut_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -20,15 +21,15 @@ BLOCK_ENTRIES = 1 << 22
 """Logits held at a time."""
 MAX_USERS = 50
 """Users that are listed, the worst first."""
-DEVIATIONS = 5.0
-"""Robust standard deviations, on log scale, beyond which a count is not one of the others."""
+MAX_DEVIATIONS = 5.0
+"""Robust standard deviations, on log scale, above which a count is an outlier."""
 MIN_DEVIATION = 0.5
-"""Least standard deviation on log scale: where most counts are equal, a few more are usual."""
+"""Least standard deviation on log scale, for counts that are mostly equal."""
 MIN_CLICKS, MIN_REPEATS, MIN_IN_A_MINUTE = 100, 20, 40
-"""Clicks, clicks on one item and clicks within a minute that people make as well."""
+"""Clicks, clicks on one item and clicks within a minute that people make too."""
 MINUTE = 60.0
 BLOCK_CLICKS = 1 << 22
-"""Clicks looked at together."""
+"""Clicks processed at a time."""
 
 
 class ItemLift:
@@ -41,7 +42,7 @@ class ItemLift:
     def __init__(self, model: Any, known_items: IntArray) -> None:
         self.known_items = known_items
         self._query, self._target, bias = model.item_vectors()
-        clicks = model.popularity_ + 1.0  # an item that was never a target is rare, not impossible
+        clicks = model.popularity_ + 1.0  # add-one smoothing
         self._log_normalizer = _log_normalizers(self._query, self._target, bias)
         self._gain = bias - np.log(clicks / clicks.sum())
 
@@ -53,9 +54,8 @@ class ItemLift:
     def support(self, clicks: Groups, reach: int) -> FloatArray:
         """Return the mean lift between each click and those around it, shape (n_clicks,).
 
-        `clicks`: histories of item indices of the model. `reach`: how many clicks to either side
-        are looked at. A click without any gets a support of one, which speaks neither for nor
-        against it.
+        `clicks`: histories of item indices of the model. `reach`: the number of clicks on either
+        side. A click without neighbours gets a support of one, which is neutral.
         """
         total, n_pairs = np.zeros(clicks.n_objects), np.zeros(clicks.n_objects)
         history = clicks.group_of_object
@@ -73,14 +73,13 @@ def _log_normalizers(query: FloatArray, target: FloatArray, bias: FloatArray) ->
     found = np.empty(len(query))
     size = max(1, BLOCK_ENTRIES // len(target))
     for start in range(0, len(query), size):
-        logits = query[start : start + size] @ target.T + bias
-        peak = logits.max(axis=1, keepdims=True)
-        found[start : start + size] = np.log(np.exp(logits - peak).sum(axis=1)) + peak[:, 0]
+        rows = slice(start, start + size)
+        found[rows] = log_sum_exp(query[rows] @ target.T + bias, axis=1)
     return found
 
 
 class ClickSource:
-    """Click histories as material of an audit.
+    """Click histories to be audited.
 
     Each click after the first is the target of a group, the clicks before it in its window;
     each click is an object, judged by the clicks on both sides.
@@ -122,7 +121,7 @@ class ClickSource:
         """Do nothing: lifts compare probabilities of one model, so a temperature says little."""
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
-        """Return what the model says of the histories at `rows`."""
+        """Return the findings of a model on the histories at `rows`."""
         lift = self._lift_of(model)
         part = self.dataset.histories.subset(rows)
         clicks = Groups(lift.known_items[part.objects], part.offsets)
@@ -176,8 +175,8 @@ class ClickSource:
         return self._lifts[1]
 
 
-class Fact(NamedTuple):
-    """One count of every user, and from which on it is suspicious."""
+class UserCounts(NamedTuple):
+    """A count of every user, and the bound above which it is suspicious."""
 
     counts: IntArray
     bound: float
@@ -185,31 +184,31 @@ class Fact(NamedTuple):
 
     @property
     def excess(self) -> FloatArray:
-        """How far beyond the bound each user is, on log scale; above 0 is suspicious."""
+        """Log ratio of the count and its bound; above 0 is suspicious."""
         return np.log(np.maximum(self.counts, 1) / self.bound)
 
 
 def suspicious_users(dataset: ClickDataset) -> Columns:
-    """Return users that look like bots or click one item again and again, the worst first.
+    """Return users that look like bots or click one item repeatedly, the most extreme first.
 
     A user is listed whose clicks, clicks on one item, or clicks within a minute lie more than five
     robust standard deviations (from the quartiles, on log scale) above the median of all users, and
-    above what people do as well. Clicks within a minute are counted where the log has timestamps
+    above what people do too. Clicks within a minute are counted where the log has timestamps
     finer than minutes.
 
     Returns `source`: the history; `clicks`; `object`: the item clicked most, and `repeats` on it;
-    `in_a_minute`: clicks in the fastest minute, 0 where times are not known; `excess`: how far the
-    largest of them is beyond its bound, on log scale; `why`: a sentence.
+    `in_a_minute`: clicks in the fastest minute, 0 without timestamps; `excess`: the largest log
+    ratio of a count and its bound; `why`: a sentence.
     """
     histories = dataset.histories
     top_item, repeats = _most_clicked(dataset)
     facts = {
-        "clicks": _count_of_users(histories.sizes, MIN_CLICKS),
-        "repeats": _count_of_users(repeats, MIN_REPEATS),
+        "clicks": _user_counts(histories.sizes, MIN_CLICKS),
+        "repeats": _user_counts(repeats, MIN_REPEATS),
     }
     fastest = _clicks_in_a_minute(dataset)
     if fastest is not None:
-        facts["in_a_minute"] = _count_of_users(fastest, MIN_IN_A_MINUTE)
+        facts["in_a_minute"] = _user_counts(fastest, MIN_IN_A_MINUTE)
     excess = np.max([fact.excess for fact in facts.values()], axis=0)
     users = np.flatnonzero(excess > 0)
     users = users[np.argsort(-excess[users], kind="stable")][:MAX_USERS]
@@ -228,15 +227,17 @@ def suspicious_users(dataset: ClickDataset) -> Columns:
     }
 
 
-def _count_of_users(counts: IntArray, least: int) -> Fact:
+def _user_counts(counts: IntArray, least: int) -> UserCounts:
     quartiles: NDArray[Any] = np.percentile(np.log(np.maximum(counts, 1)), (25, 50, 75))
     # Between the quartiles of a normal distribution lie 1.349 standard deviations.
     deviation = max(float(quartiles[2] - quartiles[0]) / 1.349, MIN_DEVIATION)
     usual = float(np.exp(quartiles[1]))
-    return Fact(counts, max(float(least), usual * float(np.exp(DEVIATIONS * deviation))), usual)
+    return UserCounts(
+        counts, max(float(least), usual * float(np.exp(MAX_DEVIATIONS * deviation))), usual
+    )
 
 
-def _why(facts: dict[str, Fact], user: int, item: Any) -> str:
+def _why(facts: dict[str, UserCounts], user: int, item: Any) -> str:
     words = {
         "clicks": "{} clicks",
         "repeats": f"{{}} of them on item {item}",
@@ -266,7 +267,7 @@ def _most_clicked(dataset: ClickDataset) -> tuple[IntArray, IntArray]:
 
 
 def _clicks_in_a_minute(dataset: ClickDataset) -> IntArray | None:
-    """Return the most clicks of each user within a minute; None where times do not say it."""
+    """Return the most clicks of each user within a minute; None without timestamps that fine."""
     if dataset.timestamps is None:
         return None
     offsets, most = dataset.histories.offsets, np.zeros(len(dataset.histories), dtype=np.int64)
@@ -280,10 +281,10 @@ def _clicks_in_a_minute(dataset: ClickDataset) -> IntArray | None:
         if times.min() < FIRST_DATE:
             return None
         n_whole += int((times % MINUTE == 0).sum())
-        # One axis of time for all, on which users are more than a minute apart.
+        # One time axis for all users, each more than a minute apart.
         times = times - times.min()
         along = times + block.group_of_object * (times.max() + 2 * MINUTE)
         within = np.searchsorted(along, along + MINUTE, side="left") - np.arange(len(along))
         most[rows] = np.maximum.reduceat(within, block.offsets[:-1])
-    # Times of whole minutes, or days, do not say how fast the clicks between them came.
+    # Timestamps in whole minutes, or days, are too coarse.
     return None if 2 * n_whole > dataset.histories.n_objects else most

@@ -41,12 +41,12 @@ GroupWeight = Callable[[Float32Array], Float32Array]
 SCOPES = ("group", "last")
 NORMALIZATIONS = ("click", "history")
 MAX_STRENGTH = 1e6
-"""Of any number of a rule: a larger one drowns the scores, in the end in NaN."""
+"""Largest number in a rule: larger ones overflow the scores."""
 MIN_TOTAL = 1e-6
-"""Of the weights of all clicks of a history: less is taken as this much."""
+"""Lower bound of the sum of the weights of all clicks of a history."""
 MIN_SIMILARITY = 1e-8
-"""Of items that were clicked together, in models that count: what scores less never met, and is
-there by its popularity alone."""
+"""Lower bound of the scores of items clicked together, in models that count: lower ones come from
+popularity alone."""
 ENCODER_WEIGHTS = "encoder_weights"
 """Name of the array that holds the weights of all encoders of a rule."""
 _BLOCK_ENTRIES = 1 << 22
@@ -57,11 +57,11 @@ _LISTS = ("negatives", "block_widths", "position_weights", "exponents")
 class ScoringRule:
     """How a recommender scores items after a history.
 
-    Which click a group's target is matched with (`selection`, `temperature`) is a matter of
-    training: an answer always sums the probabilities of all queries, as MM+ does.
+    `selection` and `temperature` affect training alone: answers always sum the probabilities of
+    all queries, as MM+ does.
 
-    `scope` (one of "group", "last"): whether the latest `window_size` clicks speak (the paper's
-        MM+), or the last one alone (MM).
+    `scope` (one of "group", "last"): whether the latest `window_size` clicks are used (the
+        paper's MM+), or the last one alone (MM).
     `window_size`: how many of the latest clicks make a group; None means all of them.
     `weighting` (one of "sigmoid", "contrastive"): the form of the group weight: the paper's, or
         that of the authors' code. A callable maps features (n, size, dim) to log weights (n, size);
@@ -69,16 +69,16 @@ class ScoringRule:
     `weighting_strength`: lambda: multiplies the log of the group weight.
     `similarity` (one of "dot", "neg_kl"): s of Eq. 6.
     `similarity_scale`: multiplies S.
-    `recency`: how much trust a click loses, on log scale, with each click that came after it.
-    `negatives`: the items that "contrastive" holds a click against: the same for every history, so
-        that an answer does not depend on who else asks.
+    `recency`: by how much the log weight of a click falls with each later click.
+    `negatives`: the items that "contrastive" contrasts a click with: the same for every history,
+        so that an answer does not depend on the rest of the batch.
     `normalization`: whether every click is normalised over the catalogue and the probabilities are
         mixed, or the evidence of all clicks is added to one query and normalised after; see
         :mod:`groupnoise.clicks.evidence.model`. The four that follow belong to "history".
     `block_widths`: how many dimensions each block of the vectors has.
     `position_weights`: for each block the weight of a click by how many clicks came after it.
     `exponents`: for each block the exponent of the sum of weights that its evidence is divided by.
-    `encoders`: read a history in order; what each says is added to the query.
+    `encoders`: read a history in order; their outputs are added to the query.
     """
 
     scope: str = "group"
@@ -142,13 +142,13 @@ class ScoringRule:
 
     @property
     def clicks_used(self) -> str:
-        """What an answer is made from, in words."""
+        """A description of the clicks that are used."""
         if self.n_clicks is None:
             return "all clicks"
         return "the last click" if self.n_clicks == 1 else f"the last {self.n_clicks} clicks"
 
     def with_scope(self, scope: str | None) -> ScoringRule:
-        """Return this rule asked with another scope; None leaves it as it is."""
+        """Return this rule with another scope; None leaves it unchanged."""
         return self if scope in (None, self.scope) else replace(self, scope=scope)
 
     def as_record(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class ScoringRule:
         return record
 
     def arrays(self) -> dict[str, Float32Array]:
-        """Return what of the rule no record holds: the weights of its encoders."""
+        """Return the arrays of the rule: the weights of its encoders."""
         weights = [encoder.weights for encoder in self.encoders]
         return {ENCODER_WEIGHTS: np.concatenate(weights)} if weights else {}
 
@@ -241,11 +241,11 @@ class ScoringRule:
         return contexts
 
     def click_evidence(self, features: Float32Array) -> Float32Array:
-        """Return what each click of one history adds to its query.
+        """Return the contribution of each click of one history to its query.
 
-        Of shape (n_clicks, dim): the sum over clicks is the query of the history; an encoder adds
-        to each click what its reading loses without that click. `features` (n_clicks, dim): f of
-        the clicks that count, oldest first.
+        Of shape (n_clicks, dim): the sum over clicks is the query of the history; of an encoder it
+        is by how much its output changes without that click. `features` (n_clicks, dim): f of the
+        clicks of the window, oldest first.
         """
         evidence, every = np.empty_like(features), np.arange(len(features))
         later = every[::-1]
@@ -260,7 +260,7 @@ class ScoringRule:
     def log_position_weight(self, n_clicks: int) -> Float32Array:
         """Return the log of each click's share of all position weights.
 
-        Oldest first. `n_clicks`: how many clicks the history has, at most as many as count.
+        Oldest first. `n_clicks`: the length of the history, at most the window.
         """
         weights = np.asarray(self.position_weights, dtype=np.float32)[:, :n_clicks][:, ::-1]
         widths = np.asarray(self.block_widths, dtype=np.float32)

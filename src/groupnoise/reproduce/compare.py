@@ -37,7 +37,7 @@ MAIN_METRICS = {
     "rs": ("full NDCG@10", "NDCG@10"),
 }
 """What methods are ranked by: the first that the data has; those after it need no truth."""
-LEFT_OUT = {
+EXCLUDED = {
     *("max-matching-mipl", "noisy-labels", "pairwise", "matching", "maximizing", "sasrec-ce"),
     *("lrurec", "comirec", "ease-blocks"),
 }
@@ -62,7 +62,7 @@ def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEn
     if names:
         found = [find_method(name, setting) for name in dict.fromkeys(names)]
     else:
-        found = [each for each in METHODS if each.setting == setting and each.name not in LEFT_OUT]
+        found = [each for each in METHODS if each.setting == setting and each.name not in EXCLUDED]
     return sorted(
         found,
         key=lambda each: 1 if each.name == OURS else 2 * ("learning_rate" in parameters_of(each)),
@@ -106,8 +106,8 @@ def compare_methods(
     held = setting.hold_out(dataset, share, seed)
     if getattr(dataset, "split", None) is not None:  # of the data, which is the same every time
         n_splits, share = 1, len(held) / setting.n_groups(dataset)
-    turns = fit_in_turns(methods, n_splits, fit_on, main_value, budget=budget, on_fit=on_fit)
-    result = next(iter(turns.ranked().values()))[0]
+    rounds = fit_round_robin(methods, n_splits, fit_on, main_value, budget=budget, on_fit=on_fit)
+    result = next(iter(rounds.ranked().values()))[0]
     names = (*MAIN_METRICS[setting.name], *result.metrics)
     metric = next(name for name in names if name in result.metrics)
     # What is odd about the first split is so about all of them, such as clicks that are repeated.
@@ -121,15 +121,15 @@ def compare_methods(
         setting=setting.name,
         metric=metric,
         needs_truth=metric in ("instance AUROC", "accuracy"),
-        n_splits=turns.most_splits,
+        n_splits=rounds.most_splits,
         share=share,
-        methods=turns.compared(metric),
-        notes=(*about, *turns.notes(n_splits)),
+        methods=rounds.compared(metric),
+        notes=(*about, *rounds.notes(n_splits)),
     )
 
 
 @dataclass
-class FitsInTurns:
+class RoundRobinFits:
     """Fits of several methods, all on one split before the next one begins.
 
     `found`, `seconds`: what each method was worth on each split, and how long it took.
@@ -189,7 +189,7 @@ class FitsInTurns:
         return [name for name, results in self.found.items() if results and name not in self.failed]
 
 
-def fit_in_turns(
+def fit_round_robin(
     methods: Sequence[MethodEntry],
     n_splits: int,
     fit_on: Callable[[int], Fit],
@@ -197,7 +197,7 @@ def fit_in_turns(
     *,
     budget: float | None,
     on_fit: Callable[[str, int, float | None], None] | None,
-) -> FitsInTurns:
+) -> RoundRobinFits:
     """Fit all methods on each split, until a budget of seconds is spent and one has figures.
 
     `fit_on`: returns for the number of a split what fits a method on it. `main_value`: of the
@@ -206,34 +206,36 @@ def fit_in_turns(
     for entry in methods:
         import_class(entry)  # loading torch is nobody's time
     started = time.perf_counter()
-    turns = FitsInTurns({each.name: [] for each in methods}, {each.name: [] for each in methods})
+    rounds = RoundRobinFits(
+        {each.name: [] for each in methods}, {each.name: [] for each in methods}
+    )
     for split in range(n_splits):
         fit = fit_on(split)
-        for entry in (each for each in methods if each.name not in turns.failed):
+        for entry in (each for each in methods if each.name not in rounds.failed):
             spent = time.perf_counter() - started
-            if budget is not None and spent > budget and any(turns.found.values()):
-                turns.is_over, turns.spent = True, spent
+            if budget is not None and spent > budget and any(rounds.found.values()):
+                rounds.is_over, rounds.spent = True, spent
                 if split:
                     break
-                turns.failed[entry.name] = NOT_RUN
+                rounds.failed[entry.name] = NOT_RUN
                 continue
             fit_started, value = time.perf_counter(), None
             try:
                 result = fit(entry)
             except (GroupNoiseError, ValueError, MemoryError) as error:
-                turns.failed[entry.name] = str(error) or type(error).__name__
+                rounds.failed[entry.name] = str(error) or type(error).__name__
             else:
-                turns.found[entry.name].append(result)
-                turns.seconds[entry.name].append(time.perf_counter() - fit_started)
+                rounds.found[entry.name].append(result)
+                rounds.seconds[entry.name].append(time.perf_counter() - fit_started)
                 value = main_value(result.metrics)
             if on_fit is not None:
                 on_fit(entry.name, split, value)
-        if turns.is_over:
+        if rounds.is_over:
             break
-    if not turns._names():
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in turns.failed.items())
+    if not rounds._names():
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in rounds.failed.items())
         raise ParameterError(f"no method could be fitted ({reasons}).")
-    return turns
+    return rounds
 
 
 def _fit_and_measure(
@@ -315,19 +317,19 @@ def compare_under_protocol(
     def fit_on(number: int) -> Fit:
         return lambda entry: fit_and_judge(setting, dataset, split, entry, seed + number)
 
-    turns = fit_in_turns(
+    rounds = fit_round_robin(
         methods, n_splits, fit_on, lambda found: found[METRIC], budget=budget, on_fit=on_fit
     )
-    results = turns.ranked()
+    results = rounds.ranked()
     return ProtocolComparison(
         dataset=dataset.name,
         setting=setting.name,
         metric=METRIC,
         needs_truth=False,
-        n_splits=turns.most_splits,
+        n_splits=rounds.most_splits,
         share=math.nan,
-        methods=turns.compared(METRIC),
-        notes=(*split.notes, *turns.notes(n_splits)),
+        methods=rounds.compared(METRIC),
+        notes=(*split.notes, *rounds.notes(n_splits)),
         protocol=split.protocol.word,
         users=next(iter(results.values()))[0].rows["user"],
         rows={

@@ -83,7 +83,7 @@ class ComparisonOfMethods:
     def winner(self) -> ComparedMethod | None:
         """The leader, where it is ahead of every other method beyond chance."""
         others = [each for each in self.ranked if each is not self.leader]
-        is_told = bool(others) and not any(self.is_level(each) for each in others)
+        is_told = bool(others) and not any(self.is_tied(each) for each in others)
         return self.leader if is_told else None
 
     def interval(self, method: ComparedMethod) -> Interval:
@@ -118,12 +118,12 @@ class ComparisonOfMethods:
             f"{units} held out"
         )
 
-    def is_level(self, method: ComparedMethod) -> bool:
+    def is_tied(self, method: ComparedMethod) -> bool:
         """Whether the data cannot tell a method from the leader."""
         low = self.behind(method).low
         return method is self.leader or math.isnan(low) or low <= 0.0
 
-    def is_too_few(self, method: ComparedMethod) -> bool:
+    def is_inconclusive(self, method: ComparedMethod) -> bool:
         """Whether the interval of the difference is wider than the scale, so that it says nothing.
 
         Then groups are too few to call methods level.
@@ -141,10 +141,10 @@ class ComparisonOfMethods:
             return f"{name} has nothing to compare it with."
         if self.winner is not None:
             return f"{name} is ahead of the others beyond chance."
-        level = [each for each in self.ranked if each is not self.leader and self.is_level(each)]
+        level = [each for each in self.ranked if each is not self.leader and self.is_tied(each)]
         if all(math.isnan(self.behind(each).low) for each in level):
             return f"{name} has the highest mean, but one split cannot show whether that is chance."
-        if all(self.is_too_few(each) for each in level):
+        if all(self.is_inconclusive(each) for each in level):
             return f"{name} has the highest mean, but there are too few groups to tell."
         names = [each.name for each in level]
         shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "others"]

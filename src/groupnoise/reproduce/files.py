@@ -227,7 +227,7 @@ def check_trials(
     on_trial: Callable[[list[Repeated]], None] | None = None,
 ) -> list[Repeated]:
     """Run some of the kept trials of a plan again."""
-    newest = {_place(each): each for each in kept}
+    newest = {_trial_key(each): each for each in kept}
     places = {place[:3] for place in newest}
     known = [job for job in plan.jobs if (job.view.label, job.seed, job.row) in places]
     if not known:
@@ -240,7 +240,7 @@ def check_trials(
     figures: list[Repeated] = []
 
     def compare(pair: tuple[str, list[TrialResult]]) -> None:
-        both = [(newest[_place(r)], r) for r in pair[1] if _place(r) in newest]
+        both = [(newest[_trial_key(r)], r) for r in pair[1] if _trial_key(r) in newest]
         found = [each for before, again in both for each in repeated_figures(before, again)]
         figures.extend(found)
         if on_trial is not None:
@@ -251,7 +251,7 @@ def check_trials(
     return figures
 
 
-def _place(result: TrialResult) -> tuple[str, int, str, str]:
+def _trial_key(result: TrialResult) -> tuple[str, int, str, str]:
     return result.dataset, result.seed, result.method, result.criterion
 
 
@@ -273,7 +273,7 @@ def repeated_figures(before: Any, again: Any, place: str | None = None) -> list[
     ]
 
 
-def read_measured(path: Path) -> list[dict[str, Any]]:
+def read_kept_trials(path: Path) -> list[dict[str, Any]]:
     """Return the trials of a measure: `rows` of a result file, or lines as a run leaves them."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -286,7 +286,7 @@ def read_measured(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} holds no trials ({type(error).__name__}: {error}).") from None
 
 
-def row_as(of: Callable[..., Measured], row: dict[str, Any]) -> Measured:
+def parse_row(of: Callable[..., Measured], row: dict[str, Any]) -> Measured:
     """Return a kept row as the trial of a measure that it is."""
     try:
         return of(**row)
@@ -345,10 +345,10 @@ def _read_origin(text: str) -> dict[str, Any]:
     if earlier:
         return {"code": earlier[1], "ended": earlier[2]}
     pairs = dict(part.split(" ", 1) for part in text.split("; "))
-    return {name: _as_it_was(name, value) for name, value in pairs.items()}
+    return {name: _parse_value(name, value) for name, value in pairs.items()}
 
 
-def _as_it_was(name: str, value: str) -> Any:
+def _parse_value(name: str, value: str) -> Any:
     if value in ("None", "True", "False"):
         return {"None": None, "True": True, "False": False}[value]
     if name in ("cores", "threads"):

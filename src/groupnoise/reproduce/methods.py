@@ -166,13 +166,13 @@ def import_class(method: MethodEntry) -> Any:
 def parameters_of(method: MethodEntry) -> dict[str, Any]:
     """Return the parameters of a method and their defaults; its class is not loaded."""
     module, _, name = method.home.partition(":")
-    return {**stated_parameters(module, name), **method.fixed}
+    return {**declared_parameters(module, name), **method.fixed}
 
 
 def parameters_of_class(name: str) -> dict[str, Any]:
     """Return the parameters and defaults of an estimator by its name; none where it is unknown."""
     homes = (each.home.partition(":") for each in METHODS)
-    return next((stated_parameters(home, each) for home, _, each in homes if each == name), {})
+    return next((declared_parameters(home, each) for home, _, each in homes if each == name), {})
 
 
 def compared_parameters(method: MethodEntry) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def compared_parameters(method: MethodEntry) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """The method that was taken, why, and the comparison behind it."""
 
     method: MethodEntry
@@ -197,7 +197,7 @@ def choose_method(
     budget: float | None = 600.0,
     seed: int = 0,
     on_fit: Callable[[str, int, float | None], None] | None = None,
-) -> Choice:
+) -> MethodChoice:
     """Compare ours with the baselines of a setting and take the one that held-out groups prefer."""
     from groupnoise.reproduce.compare import compare_methods
 
@@ -207,12 +207,12 @@ def choose_method(
     found = compare_methods(
         setting, training, entries, n_splits=N_SPLITS, budget=budget, seed=seed, on_fit=on_fit
     )
-    taken = method_taken(found)
+    taken = preferred_method(found)
     sentence = _sentence(found, taken) + found.chance_warning(taken)
-    return Choice(find_method(taken, setting.name), sentence, found)
+    return MethodChoice(find_method(taken, setting.name), sentence, found)
 
 
-def method_taken(found: ComparisonOfMethods) -> str:
+def preferred_method(found: ComparisonOfMethods) -> str:
     """Return the name of the leader where it is ahead of ours beyond chance, otherwise ours."""
     ours = next((each for each in found.methods if each.name == OURS), found.leader)
     if ours.failed is not None or found.leader is ours:
@@ -238,7 +238,7 @@ def _sentence(found: ComparisonOfMethods, taken: str) -> str:
     return f"{sentence}; the best baseline, {others[0]}, has {means[others[0]]:.3f}."
 
 
-def stated_parameters(module: str, name: str) -> dict[str, Any]:
+def declared_parameters(module: str, name: str) -> dict[str, Any]:
     """Return the parameters of a dataclass, or of an `__init__`, and their defaults."""
     found = _defined(module, name)
     return {} if found is None else {**_of_class(*found)}

@@ -17,7 +17,7 @@ from groupnoise.exceptions import ConfigError, DataError, GroupNoiseError, Missi
 from groupnoise.io.files import parse_toml
 from groupnoise.pages import markdown_table
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
-from groupnoise.reproduce.files import Repeated, repeated_figures, row_as
+from groupnoise.reproduce.files import Repeated, parse_row, repeated_figures
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -66,12 +66,12 @@ class RecallSet:
         """Return the log; the seed decides what is simulated, and a quick one is small."""
         from groupnoise.clicks.shop import make_shop
         from groupnoise.io.named import load_dataset
-        from groupnoise.reproduce.unseen_sets import without_order
+        from groupnoise.reproduce.unseen_sets import shuffle_histories
 
         if self.source.startswith("shop"):
             shop = make_shop(QUICK_USERS if quick else 2000, random_state=seed)
             if self.source != "shop":
-                shop = without_order(shop, np.random.default_rng(seed))
+                shop = shuffle_histories(shop, np.random.default_rng(seed))
             return replace(shop, name=self.name)
         return replace(load_dataset(self.source, data_dir=data_dir), name=self.name)
 
@@ -210,7 +210,7 @@ def run_recall(
 
 def repeat_recall(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
     """Run a kept trial again, and return its figures beside what they were."""
-    before = row_as(RecallTrial, row)
+    before = parse_row(RecallTrial, row)
     found, missing = run_recall(
         [each for each in read_recall_sets() if each.name == before.dataset],
         [before.seed],

@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.reproduce.provenance import provenance
-from groupnoise.reproduce.trials import ClickTrial, DataTrial, Watched
+from groupnoise.reproduce.trials import ClickTrial, DataTrial, MonitoredFit
 
 Settings = dict[str, Any]
 PREPARATION = ("ordinal_smoothing", "n_members")
@@ -115,7 +115,7 @@ def run_method(trial: DataTrial, method: Method) -> tuple[list[TrialResult], Any
         n_epochs += watched.n_epochs
         for criterion, reading in rows:
             estimator = watched.kept[criterion]
-            with _asked(estimator, readings[reading]):
+            with temporary_params(estimator, readings[reading]):
                 value = trial.validation_value(estimator, criterion)
             before = best.get((criterion, reading))
             if before is None or value > before.value:
@@ -165,7 +165,7 @@ def _final_estimators(
             if epoch is not None:
                 settings["max_epochs"] = epoch
             estimator = method.make(**settings, random_state=trial.seed)
-            trial.refit(estimator, **_manner(method))
+            trial.refit(estimator, **_fit_options(method))
             made[id(fit.estimator)] = estimator
     return {row: made[id(fit.estimator)] for row, fit in best.items()}
 
@@ -175,28 +175,28 @@ def _is_refitted(trial: DataTrial) -> TypeGuard[ClickTrial]:
     return isinstance(trial, ClickTrial) and trial.refits
 
 
-def _fit(trial: DataTrial, method: Method, settings: Settings) -> Watched:
+def _fit(trial: DataTrial, method: Method, settings: Settings) -> MonitoredFit:
     """Fit under some settings; of a committee, what each criterion keeps of every member."""
     n_members = method.n_estimators(settings)
     if method.is_committee:
         settings = {key: value for key, value in settings.items() if key != "n_members"}
     fits = [
-        trial.fit(method.make(**settings, random_state=seed), **_manner(method))
+        trial.fit(method.make(**settings, random_state=seed), **_fit_options(method))
         for seed in member_seeds(trial.seed, n_members)
     ]
     if n_members == 1:
         return fits[0]
     kept = {c: Committee([fit.kept[c] for fit in fits]) for c in trial.criteria}
-    return Watched(kept, fits[0].followed, sum(fit.n_epochs for fit in fits))
+    return MonitoredFit(kept, fits[0].followed, sum(fit.n_epochs for fit in fits))
 
 
-def _manner(method: Method) -> dict[str, bool]:
+def _fit_options(method: Method) -> dict[str, bool]:
     """Return how a method is fitted: shown the truth, or as a plain fit."""
     return {"supervised": method.supervised, **({"plain": True} if method.decides else {})}
 
 
 @contextmanager
-def _asked(estimator: Any, parameters: Settings) -> Iterator[None]:
+def temporary_params(estimator: Any, parameters: Settings) -> Iterator[None]:
     """Set parameters of a fitted estimator for the time of a question."""
     before = {name: getattr(estimator, name) for name in parameters}
     for name, value in parameters.items():
@@ -209,7 +209,7 @@ def _asked(estimator: Any, parameters: Settings) -> Iterator[None]:
 
 
 def _test(trial: DataTrial, estimator: Any, parameters: Settings) -> dict[str, float]:
-    with _asked(estimator, parameters):
+    with temporary_params(estimator, parameters):
         metrics = trial.test_metrics(estimator)
         right = trial.chosen_right(estimator)
     return metrics if right is None else {**metrics, "chosen right": right}

@@ -45,7 +45,7 @@ VALIDATION_WINDOWS = 3000
 
 
 @dataclass
-class Watched:
+class MonitoredFit:
     """What came of a fit.
 
     `kept`: for each criterion the estimator at the epoch that was best by it; the same one for all
@@ -59,7 +59,7 @@ class Watched:
     n_epochs: int = 0
 
 
-def fit_watched(
+def fit_monitored(
     judge: DataTrial,
     estimator: Any,
     inputs: Any,
@@ -67,21 +67,21 @@ def fit_watched(
     *,
     follow: Callable[[Any], float] | None = None,
     **more: Any,
-) -> Watched:
+) -> MonitoredFit:
     """Fit an estimator, watching the validation part where it can.
 
     The estimator itself keeps the best epoch by the main criterion; copies are made at the best
     epochs by the others, so that one fit serves all of them. `follow`: called with the estimator
     after every epoch, its value taken down. `more`: handed to `fit` as far as it knows them.
     """
-    watched = Watched()
+    watched = MonitoredFit()
     main, *others = judge.criteria
     best = dict.fromkeys(others, -np.inf)
 
     def validate(fitted: Any) -> float:
         if follow is not None:
             watched.followed.append(follow(fitted))
-        for criterion in others if picks_epoch(estimator) else ():
+        for criterion in others if keeps_best_epoch(estimator) else ():
             value = judge.validation_value(fitted, criterion)
             if value > best[criterion]:
                 best[criterion], watched.kept[criterion] = value, copy.deepcopy(fitted)
@@ -95,16 +95,16 @@ def fit_watched(
     return watched
 
 
-def fit_plain(judge: DataTrial, estimator: Any, *inputs: Any, **more: Any) -> Watched:
+def fit_plain(judge: DataTrial, estimator: Any, *inputs: Any, **more: Any) -> MonitoredFit:
     """Fit an estimator that decides by itself; the validation part is not looked at."""
     with warnings.catch_warnings():
         # What a plain fit warns of (little data, no better than chance) the figures show.
         warnings.simplefilter("ignore")
         estimator.fit(*inputs, **more)
-    return Watched(dict.fromkeys(judge.criteria, estimator))
+    return MonitoredFit(dict.fromkeys(judge.criteria, estimator))
 
 
-def picks_epoch(estimator: Any) -> bool:
+def keeps_best_epoch(estimator: Any) -> bool:
     """Say whether an estimator keeps the epoch that validates best."""
     return has_fit_parameter(estimator, "validate") and getattr(estimator, "keep", "best") == "best"
 
@@ -127,7 +127,7 @@ class BagTrial:
     setting: ClassVar[str] = "mil"
     criteria: ClassVar[tuple[str, ...]] = ("oracle",)
 
-    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> MonitoredFit:
         """Fit on labelled bags, or on labelled instances."""
         if supervised:
             rows, targets = _known_instances(self.train)
@@ -137,7 +137,7 @@ class BagTrial:
         if plain:
             return fit_plain(self, estimator, inputs, targets)
         follow = partial(self._instance_accuracy, part=self.test) if self.follow_test else None
-        return fit_watched(self, estimator, inputs, targets, follow=follow)
+        return fit_monitored(self, estimator, inputs, targets, follow=follow)
 
     def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the instance accuracy on the validation bags."""
@@ -191,7 +191,7 @@ class CandidateTrial:
     ordered: bool = False
     setting: ClassVar[str] = "pll"
 
-    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> MonitoredFit:
         """Fit on candidate labels, or on true labels."""
         candidates = self.train.candidates
         if supervised:
@@ -199,7 +199,7 @@ class CandidateTrial:
         features = self.train.features
         if plain:
             return fit_plain(self, estimator, features, candidates.astype(np.int64))
-        return fit_watched(self, estimator, features, candidates.astype(np.int64))
+        return fit_monitored(self, estimator, features, candidates.astype(np.int64))
 
     def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the criterion on the validation rows."""
@@ -253,7 +253,7 @@ class ClickTrial:
     setting: ClassVar[str] = "rs"
     criteria: ClassVar[tuple[str, ...]] = ("validation",)
 
-    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> MonitoredFit:
         """Fit on windows, or on the clicks of each window that truly led to the next.
 
         A plain fit reads the histories themselves, as far as the windows go.
@@ -261,7 +261,7 @@ class ClickTrial:
         if plain:
             histories = self._histories_before(self.split.validation, self.split.test)
             return fit_plain(self, estimator, histories, item_ids=self.clicks.item_ids)
-        return fit_watched(
+        return fit_monitored(
             self,
             estimator,
             self._training_groups(self.split.train, supervised),

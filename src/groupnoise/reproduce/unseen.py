@@ -22,7 +22,7 @@ from groupnoise.reproduce.compare import (
     make_estimator,
     methods_to_compare,
 )
-from groupnoise.reproduce.files import Repeated, repeated_figures, row_as
+from groupnoise.reproduce.files import Repeated, parse_row, repeated_figures
 from groupnoise.reproduce.methods import OURS
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -132,7 +132,7 @@ def run_unseen(
 
 def repeat_unseen(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
     """Run a kept trial again, and return its figures beside what they were."""
-    before = row_as(UnseenResult, row)
+    before = parse_row(UnseenResult, row)
     found, missing = run_unseen(
         [each for each in read_unseen_sets() if each.name == before.dataset],
         [before.seed],

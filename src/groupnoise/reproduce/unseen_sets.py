@@ -55,7 +55,7 @@ class UnseenSet:
         elif self.source == "table":
             data = candidate_table(generator, data_dir=data_dir, **self.draw)
         elif self.source == "shop-without-order":
-            data = without_order(make_shop(random_state=seed), generator)
+            data = shuffle_histories(make_shop(random_state=seed), generator)
         else:
             data = load_dataset(self.source, data_dir=data_dir, random_state=seed)
         return replace(data, name=self.name)
@@ -171,7 +171,7 @@ def noisy_candidates(
     if noise not in NOISES:
         raise ConfigError(f"noise is one of {', '.join(NOISES)}; got {noise!r}.")
     if noise == "instance":
-        return confusable(features, truth, n_classes, generator)
+        return confusable_candidates(features, truth, n_classes, generator)
     most = max(2, min(5, n_classes - 1))
     return add_candidates(
         truth,
@@ -183,7 +183,7 @@ def noisy_candidates(
     )[0]
 
 
-def confusable(
+def confusable_candidates(
     features: FloatArray, truth: IntArray, n_classes: int, generator: np.random.Generator
 ) -> BoolArray:
     """Return candidates that depend on the row: labels a weak linear model takes for likely."""
@@ -236,7 +236,7 @@ def text_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray, 
     return weighted / np.maximum(norms, 1e-9), truth.astype(np.int64)
 
 
-def without_order(dataset: ClickDataset, generator: np.random.Generator) -> ClickDataset:
+def shuffle_histories(dataset: ClickDataset, generator: np.random.Generator) -> ClickDataset:
     """Return a log whose clicks are sets: the order inside each history is drawn anew."""
     histories = dataset.histories
     order = np.lexsort((generator.random(histories.n_objects), histories.group_of_object))

@@ -17,7 +17,7 @@ from groupnoise.reproduce.methods import (
     choose_method,
     compared_parameters,
     find_method,
-    method_taken,
+    preferred_method,
 )
 
 
@@ -46,14 +46,14 @@ def splits_of(values):
     ],
 )
 def test_a_baseline_is_taken_only_where_it_is_ahead_beyond_chance(ours, milr, taken):
-    assert method_taken(comparison(**{"max-matching": ours, "milr": milr})) == taken
+    assert preferred_method(comparison(**{"max-matching": ours, "milr": milr})) == taken
 
 
 def test_who_tells_no_more_than_chance_is_told_so():
     noise = comparison(milr=[0.50, 0.66, 0.42], **{"max-matching": [0.58, 0.17, 0.42]})
     said = "may tell no more than chance, whose AUROC is 0.5"
     assert f" milr {said}" in noise.verdict()
-    assert noise.chance_warning(method_taken(noise)).startswith(f" max-matching {said}")
+    assert noise.chance_warning(preferred_method(noise)).startswith(f" max-matching {said}")
     known = comparison(milr=[0.70, 0.81, 0.62], **{"max-matching": [0.88, 0.77, 0.92]})
     assert not known.chance_warning("milr")
     assert "chance" not in known.verdict().replace("beyond chance", "")

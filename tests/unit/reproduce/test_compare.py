@@ -49,8 +49,8 @@ def test_an_interval_wider_than_the_scale_calls_no_method_level():
         for name, values in figures.items()
     )
     result = ComparisonOfMethods("few", "mil", "hit", False, 3, 0.2, methods)
-    assert result.is_too_few(methods[1])
-    assert not result.is_too_few(methods[0])
+    assert result.is_inconclusive(methods[1])
+    assert not result.is_inconclusive(methods[0])
     assert result.verdict().endswith("there are too few groups to tell.")
     page = comparison_page(result, "groupnoise fit few")
     assert "too few groups to tell" in page
@@ -67,7 +67,7 @@ def test_all_methods_see_the_same_splits_and_the_best_comes_first(digits):
     assert result.n_splits == 2
     means = [result.interval(each).mean for each in result.methods]
     assert means == sorted(means, reverse=True)
-    assert result.is_level(result.leader)
+    assert result.is_tied(result.leader)
     again = compare(digits, "pl-knn", n_splits=2)
     knn = next(each for each in result.methods if each.name == "pl-knn")
     assert knn.splits == again.leader.splits

@@ -5,7 +5,7 @@ import pytest
 from groupnoise.clicks.evaluation.splits import ClickProtocol
 from groupnoise.exceptions import ConfigError, DataError
 from groupnoise.io.registry import find_dataset
-from groupnoise.reproduce.files import read_measured
+from groupnoise.reproduce.files import read_kept_trials
 from groupnoise.reproduce.provenance import code_fingerprint
 from groupnoise.reproduce.recall import (
     PublishedRow,
@@ -73,7 +73,7 @@ def test_rows_say_where_they_come_from_and_those_of_other_code_are_run_again(tmp
 def test_a_kept_row_is_repeated_and_a_figure_that_was_changed_is_told(tmp_path):
     log = tmp_path / "trials.jsonl"
     run_recall([SHOP], [3], methods=("popularity",), quick=True, n_jobs=1, log=log)
-    (row,) = read_measured(log)
+    (row,) = read_kept_trials(log)
     again = repeat_recall(row, data_dir=None, quick=True)
     assert len(again) == len(row["metrics"])
     assert all(each.agrees and each.same_code for each in again)
@@ -85,10 +85,10 @@ def test_a_kept_row_is_repeated_and_a_figure_that_was_changed_is_told(tmp_path):
 
 def test_a_file_without_trials_is_refused(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
-        read_measured(tmp_path / "trials.jsonl")
+        read_kept_trials(tmp_path / "trials.jsonl")
     (tmp_path / "other.json").write_text('{"figures": []}')
     with pytest.raises(DataError, match="holds no trials"):
-        read_measured(tmp_path / "other.json")
+        read_kept_trials(tmp_path / "other.json")
 
 
 def test_a_failure_is_a_row_with_a_reason():

@@ -17,7 +17,7 @@ from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop, split_clicks
 from groupnoise.io.datasets import subset_bags
 from groupnoise.reproduce.run import Method, run_method, summarise
-from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial, fit_watched
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial, fit_monitored
 
 N_ITEMS = len(make_shop(80, random_state=0).item_ids)
 
@@ -38,7 +38,7 @@ class ToldTrial:
     setting, dataset, seed, criteria = "pll", "told", 3, ("oracle", "free")
 
     def fit(self, estimator, *, supervised=False):
-        return fit_watched(self, estimator, None, None)
+        return fit_monitored(self, estimator, None, None)
 
     def validation_value(self, estimator, criterion):
         return getattr(estimator, criterion)
@@ -83,12 +83,12 @@ class Learning:
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", (8, 9)), ("last", (3, 3))])
 def test_one_fit_serves_every_criterion_with_its_own_best_epoch(keep, kept):
-    watched = fit_watched(ToldTrial(), Learning(keep), None, None)
+    watched = fit_monitored(ToldTrial(), Learning(keep), None, None)
     assert (watched.kept["oracle"].oracle, watched.kept["free"].free) == kept
 
 
 def test_what_is_followed_is_taken_down_after_every_epoch():
-    watched = fit_watched(
+    watched = fit_monitored(
         ToldTrial(), Learning("best"), None, None, follow=lambda fitted: fitted.free
     )
     assert watched.followed == [9, 2, 3]

@@ -6,9 +6,9 @@ import pytest
 
 from groupnoise.reproduce.methods import (
     METHODS,
+    declared_parameters,
     import_class,
     parameters_of_class,
-    stated_parameters,
 )
 
 CLASSES = sorted({entry.home: entry for entry in METHODS}.items())
@@ -20,7 +20,7 @@ def test_names_defaults_and_order_are_those_of_the_class(home, entry):
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found = {p.name: p.default for p in signature.parameters.values() if p.kind in by_name}
     module, _, name = home.partition(":")
-    stated = stated_parameters(module, name)
+    stated = declared_parameters(module, name)
     assert stated == found
     assert list(stated) == list(found)
     assert parameters_of_class(name) == found

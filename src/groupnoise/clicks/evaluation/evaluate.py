@@ -1,4 +1,4 @@
-"""What a recommender is worth on histories, beside popularity."""
+"""Evaluation of a recommender on histories, compared with popularity."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from groupnoise.io.setting import Evaluation
 N_NEGATIVES = 100
 """What `rank_targets` draws for each row under "sampled"."""
 BEHIND = "behind what is popular"
-"""Begins what is said of a model, where the other notes are about the data."""
+"""Prefix of the note on the model; all other notes are on the data."""
 
 
 def evaluate_histories(
@@ -45,7 +45,7 @@ def evaluate_histories(
     at: Sequence[int] = (TOP,),
     seed: int = 0,
 ) -> Evaluation:
-    """Rank the last click of each history, by what was clicked before it, beside popularity."""
+    """Rank the last click of each history given the clicks before it, compared with popularity."""
     queries = last_queries(dataset.histories, rows)
     if queries is None:
         raise DataError(
@@ -66,7 +66,7 @@ def evaluate_queries(
     at: Sequence[int] = (TOP,),
     seed: int = 0,
 ) -> Evaluation:
-    """Measure a recommender on queries: among samples and the whole catalogue."""
+    """Evaluate a recommender on queries, among sampled items and in the whole catalogue."""
     known = known_queries(fitted, dataset, queries)
     judged = rank_known_queries(fitted, queries, known, max(at))
     metrics: dict[str, float] = {}
@@ -118,7 +118,7 @@ def evaluate_queries(
 
 
 def _sampled_metrics(ranks: TargetRanks, share: float, at: Sequence[int]) -> dict[str, float]:
-    """Return figures among sampled items; `share`: of the targets that the model knows."""
+    """Return metrics among sampled items; `share`: of the targets that the model knows."""
     figures = {}
     for k in at:
         figures[f"sampled HIT@{k}"] = share * float(hit_per_row(*ranks, k).mean())
@@ -129,7 +129,7 @@ def _sampled_metrics(ranks: TargetRanks, share: float, at: Sequence[int]) -> dic
 def _popularity_metrics(
     judged: JudgedTargets, ranks: TargetRanks, rows: IntArray, share: float, at: Sequence[int]
 ) -> dict[str, float]:
-    """Return figures of who recommends what is popular; `rows`: the queries that have ranks."""
+    """Return the metrics of recommending by popularity; `rows`: the queries that have ranks."""
     figures, is_new = {}, ~judged.is_repeat
     for k in at:
         for name, rows_of in ROW_FIGURES.items():
@@ -144,7 +144,7 @@ def _popularity_metrics(
 def _popularity_warning(
     metrics: dict[str, float], popular: dict[str, float], k: int
 ) -> tuple[str, ...]:
-    """Return a sentence where what is popular would have been the better answer."""
+    """Return a warning where popularity has the better metrics."""
     behind = [
         f"{name} {metrics[name]:.4f}, popularity {popular[name]:.4f}"
         for name in (f"full NDCG@{k}", f"{NEW} NDCG@{k}")
@@ -161,7 +161,7 @@ def _popularity_warning(
 def paired_differences(
     result: Evaluation, other: Evaluation, *, seed: int = 0
 ) -> dict[str, Interval]:
-    """Return by how much one evaluation is ahead of another on the same targets."""
+    """Return paired differences of two evaluations on the same targets."""
     for name in ("user", "position"):
         if not np.array_equal(result.rows[name], other.rows[name]):
             raise DataError("two recommenders are compared on the same targets; these differ.")
@@ -175,7 +175,7 @@ def paired_differences(
 
 
 class _Popularity:
-    """Who gives every history the same items: those clicked most often in training."""
+    """Scores items by their training clicks, whatever the history."""
 
     def __init__(self, popularity: FloatArray) -> None:
         self.popularity = popularity
@@ -188,7 +188,7 @@ class _Popularity:
 
 
 def _min_unseen_items(seen: Groups, n_items: int) -> int:
-    """Return how many items a catalogue has besides the target and what was seen, at the least."""
+    """Return the least number of items that are neither seen nor the target."""
     longest = int(seen.sizes.max())
     if n_items - longest - 1 < N_NEGATIVES:  # unless clicks were repeated
         pairs = np.unique(seen.group_of_object * n_items + np.asarray(seen.objects))

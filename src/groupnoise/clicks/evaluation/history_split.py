@@ -1,4 +1,4 @@
-"""A click log divided by a protocol: what trains, what validates and what is asked for."""
+"""Splits of a click log by a protocol into training, validation and test clicks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 
 COLD_SHARE = 0.1
-"""Users who are tested on, and as many for validation: 8:1:1."""
+"""Share of test users, and of validation users: 8:1:1."""
 COLD_CONTEXT = 0.8
-"""Share of a cold user's clicks that come before those asked for, as in ComiRec."""
+"""Share of a cold user's clicks that are given, as in ComiRec; the rest are targets."""
 MILLISECONDS = 1e11
 """Timestamps above are milliseconds since 1970, as seconds they would lie beyond the year 5000."""
 FIRST_DATE = 1e8
@@ -36,12 +36,13 @@ FIRST_DATE = 1e8
 
 @dataclass(frozen=True)
 class Queries:
-    """Histories with the click that came next, which a recommender is asked for.
+    """Queries of an evaluation: the clicks before a target, and the target.
 
-    `groups`: the clicks before, as item indices of the log, with what came next as target.
-    `users`: the history each was cut from.
-    `positions`: where in that history the target stands.
-    `seen`: what is no candidate: the clicks before, or in the authors' protocol the whole history.
+    `groups`: the clicks before, as item indices of the log, with the next one as target.
+    `users`: the history each query was cut from.
+    `positions`: of the target in that history.
+    `seen`: items that are not ranked: the clicks before, or in the authors' protocol the whole
+        history.
     """
 
     groups: Groups
@@ -62,10 +63,10 @@ class Queries:
 class HistorySplit:
     """A log divided by a protocol.
 
-    `train`: what trains; under `time` with the catalogue of that moment.
-    `validation`: what choices are made by; None where no history has enough clicks.
-    `test`: what is asked for.
-    `counts`: users, targets and what was odd about them.
+    `train`: the training clicks; under `time` with the catalogue of that timestamp.
+    `validation`: the validation queries; None where no history has enough clicks.
+    `test`: the test queries.
+    `counts`: of users, targets and special cases.
     """
 
     protocol: ClickProtocol
@@ -76,31 +77,31 @@ class HistorySplit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was odd, a sentence each."""
+        """Notes on special cases, a sentence each."""
         return describe_counts(self.counts)
 
 
 def split_histories(
     dataset: ClickDataset | ClickLog, protocol: ClickProtocol | str
 ) -> HistorySplit:
-    """Divide a log into what trains, what validates and what is asked for.
+    """Split a log into training clicks, and validation and test queries.
 
     Parameters
     ----------
     dataset : ClickDataset or frame
         The log; of a frame with one row per click the columns are guessed.
     protocol : ClickProtocol or str
-        How; see :meth:`ClickProtocol.parse`.
+        The protocol or its name; see :meth:`ClickProtocol.parse`.
 
     Returns
     -------
     HistorySplit
-        No target of `test` trains, nor one of `validation` unless the protocol says so.
+        No target of `test` is trained on, nor one of `validation` unless the protocol says so.
 
     Raises
     ------
     DataError
-        If nothing is left to train on or to ask for, or a time split lacks times.
+        If no training or test click is left, or a time split lacks timestamps.
 
     Examples
     --------
@@ -118,16 +119,16 @@ def split_histories(
             "returned."
         )
     dataset, histories = log, log.histories
-    in_test, in_validation, is_later = _marked(dataset, protocol)
+    in_test, in_validation, is_later = _mark_clicks(dataset, protocol)
     in_training = ~in_test & ~is_later
     if not protocol.trains_validation:
         in_training &= ~in_validation
     if not in_training.any():
         remedy = "choose a protocol that holds out less"
         if protocol.kind == "time" and dataset.timestamps is not None:
-            remedy = f"choose a later cut: it runs {_range(np.asarray(dataset.timestamps))}"
+            remedy = f"choose a later cut: it runs {_date_range(np.asarray(dataset.timestamps))}"
         raise DataError(f"{protocol.word} leaves nothing of {dataset.name} to train on; {remedy}.")
-    # A target without a click before it cannot be asked for.
+    # A target without a click before it cannot be predicted.
     position = histories.position_of_object
     test_clicks = np.flatnonzero(in_test & (position > 0))
     if not len(test_clicks):
@@ -151,7 +152,7 @@ def split_histories(
 
 
 def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> Queries:
-    """Return the queries that ask for some clicks by those before them."""
+    """Return the queries with the given clicks as targets."""
     offsets, objects = histories.offsets, np.asarray(histories.objects)
     users = np.searchsorted(offsets, clicks, side="right") - 1
     positions = clicks - offsets[users]
@@ -163,14 +164,14 @@ def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> 
 
 
 def last_queries(histories: Groups, rows: IntArray | None = None) -> Queries | None:
-    """Return the queries that ask for last clicks; None where no history has two clicks."""
+    """Return the queries with last clicks as targets; None where no history has two clicks."""
     rows = np.arange(len(histories)) if rows is None else rows
     rows = rows[histories.sizes[rows] > 1]
     return queries_at(histories, histories.offsets[rows + 1] - 1) if len(rows) else None
 
 
 def describe_counts(counts: dict[str, int]) -> tuple[str, ...]:
-    """Return a sentence about everything odd that was counted."""
+    """Return a sentence for each special case that was counted."""
     sentences = {
         "histories_of_one": ("histories", "skipped: a single click leaves nothing to predict"),
         "targets_without_history": ("targets", "skipped: the first click of their user"),
@@ -203,21 +204,21 @@ def describe_counts(counts: dict[str, int]) -> tuple[str, ...]:
 
 
 def order_counts(dataset: ClickDataset) -> dict[str, int]:
-    """Return how many clicks of a log came out of order, and at one time."""
+    """Return how many clicks of a log are out of order, or tied in time."""
     keys = ("clicks_out_of_time_order", "clicks_at_the_same_time")
     return {key: int(dataset.notes[key]) for key in keys if dataset.notes.get(key)}
 
 
-def _marked(
+def _mark_clicks(
     dataset: ClickDataset, protocol: ClickProtocol
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """Mark test and validation clicks, and others that must not train, shape (n_clicks,) each."""
+    """Mark test, validation and other held-out clicks, shape (n_clicks,) each."""
     histories = dataset.histories
     no_click = np.zeros(histories.n_objects, dtype=np.bool_)
     if protocol.kind == "time":
-        return _marked_by_time(dataset, protocol)
+        return _mark_by_time(dataset, protocol)
     if protocol.kind == "cold_users":
-        return _marked_cold(histories, protocol)
+        return _mark_cold_users(histories, protocol)
     from_the_end = np.repeat(histories.offsets[1:], histories.sizes) - np.arange(len(no_click))
     sizes = np.repeat(histories.sizes, histories.sizes)
     is_long = sizes >= MIN_PROTOCOL_CLICKS[protocol.kind]
@@ -226,7 +227,7 @@ def _marked(
     return (from_the_end == 1) & is_long, (from_the_end == 2) & is_long, no_click
 
 
-def _marked_by_time(
+def _mark_by_time(
     dataset: ClickDataset, protocol: ClickProtocol
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
     if dataset.timestamps is None:
@@ -235,11 +236,12 @@ def _marked_by_time(
             "the column with --time, or use leave_one_out."
         )
     times = np.asarray(dataset.timestamps, dtype=np.float64)
-    cut = _cut_of(times, protocol)
+    cut = _cut_time(times, protocol)
     in_test = times > cut
     if not in_test.any():
         raise DataError(
-            f"nobody clicks after the cut of {protocol.word}; {dataset.name} runs {_range(times)}."
+            f"nobody clicks after the cut of {protocol.word}; {dataset.name} runs "
+            f"{_date_range(times)}."
         )
     earlier = times[~in_test]
     in_validation = ~in_test
@@ -249,7 +251,7 @@ def _marked_by_time(
     return in_test, in_validation, np.zeros(len(times), dtype=np.bool_)
 
 
-def _marked_cold(
+def _mark_cold_users(
     histories: Groups, protocol: ClickProtocol
 ) -> tuple[BoolArray, BoolArray, BoolArray]:
     n_users = len(histories)
@@ -262,13 +264,13 @@ def _marked_cold(
     n_context = np.minimum(np.maximum(np.floor(COLD_CONTEXT * sizes), 1), sizes - 1)
     is_late = position >= n_context
     in_test, in_validation = (part[user] == 1) & is_late, (part[user] == 2) & is_late
-    # What a held-out user clicked before does not train either.
+    # The given clicks of a held-out user are not trained on either.
     is_held = (part[user] == 1) | (part[user] == 2) & (not protocol.trains_validation)
     return in_test, in_validation, is_held & ~in_test
 
 
-def _cut_of(times: FloatArray, protocol: ClickProtocol) -> float:
-    """Return the last moment that trains."""
+def _cut_time(times: FloatArray, protocol: ClickProtocol) -> float:
+    """Return the last timestamp that is trained on."""
     if protocol.cut is not None:
         return protocol.cut
     if protocol.date is None:
@@ -279,8 +281,8 @@ def _cut_of(times: FloatArray, protocol: ClickProtocol) -> float:
     return float(np.nextafter(seconds, -np.inf))
 
 
-def _range(times: NDArray[Any]) -> str:
-    """Return from when to when clicks happened: dates, unless the times are other numbers."""
+def _date_range(times: NDArray[Any]) -> str:
+    """Describe the first and last timestamp: as dates, unless they are other numbers."""
     ends = [float(times.min()), float(times.max())]
     seconds = [end / 1000.0 if ends[1] > MILLISECONDS else end for end in ends]
     if seconds[0] < FIRST_DATE:

@@ -1,4 +1,4 @@
-"""Where a recommender ranks what came next, target by target, in its whole catalogue."""
+"""Ranks of test targets in the whole catalogue, and the metrics computed from them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from groupnoise.io.datasets import ClickDataset
 
 TOP = 10
 RECALL_AT = (50, 100, 500)
-"""What a recall stage hands on to the next."""
-NEVER = 1 << 40
-"""Items ahead of a target that cannot be answered: more than any list is long."""
+"""Numbers of candidates that a recall stage passes to the next."""
+UNRANKED = 1 << 40
+"""Rank of a target that cannot be ranked: beyond the length of any list."""
 MIN_DRAWS, MAX_DRAWS, MAX_DRAWN_USERS = 200, 1000, 200_000_000
 """Draws of the intervals: 1000 of up to 200 000 users, fewer of more."""
 NEW = "new-item"
-"""Before the names of figures over targets that their user had not clicked before."""
+"""Prefix of metrics over targets that their user had not clicked before."""
 ROW_FIGURES = {"HIT": hit_per_row, "NDCG": ndcg_per_row, "MRR": reciprocal_rank_per_row}
 
 
 @dataclass(frozen=True)
 class JudgedTargets:
-    """Where one recommender ranks the targets of a log, in the whole catalogue.
+    """The ranks of the targets of a log in the whole catalogue of a recommender.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class JudgedTargets:
         -------
         dict of str to Interval
         """
-        # The more users, the narrower the interval and the fewer draws it takes to see that.
+        # More users make narrower intervals, for which fewer draws suffice.
         n_draws = int(np.clip(MAX_DRAWN_USERS // len(self.users), MIN_DRAWS, MAX_DRAWS))
         parts = {"full": np.ones(len(self.users), dtype=bool)}
         parts |= {NEW: ~self.is_repeat} if self.has_both else {}
@@ -207,7 +207,7 @@ class JudgedTargets:
         -------
         dict of str to ndarray of shape (n_targets,)
         """
-        answered = self.n_better < NEVER
+        answered = self.n_better < UNRANKED
         columns: dict[str, NDArray[Any]] = {
             "user": dataset.user_ids[self.users],
             "item": dataset.item_ids[self.items],
@@ -228,7 +228,7 @@ class JudgedTargets:
 def judge_targets(
     fitted: Any, dataset: ClickDataset, queries: Queries, *, top: int = TOP
 ) -> JudgedTargets:
-    """Rank what came next in the whole catalogue of a model, less what was seen.
+    """Rank the targets of queries in the whole catalogue of a model, seen items left out.
 
     Items are looked up in the catalogue by their ids. A target that the model does not know is a
     miss; so is one whose history holds nothing that the model knows.
@@ -240,7 +240,7 @@ def judge_targets(
     dataset : ClickDataset
         The log that the queries are from.
     queries : Queries
-        What is asked for.
+        The targets to rank.
     top : int, default=10
         Length of the recommended lists that coverage, novelty and Gini are read from.
 
@@ -254,9 +254,9 @@ def judge_targets(
 def rank_known_queries(
     fitted: Any, queries: Queries, known: KnownQueries, top: int
 ) -> JudgedTargets:
-    """Return the ranks of queries that were looked up already; see `judge_targets`."""
+    """Return the ranks of queries as item indices of the model; see `judge_targets`."""
     n_targets = len(queries)
-    better, tied = np.full(n_targets, NEVER), np.zeros(n_targets, dtype=np.int64)
+    better, tied = np.full(n_targets, UNRANKED), np.zeros(n_targets, dtype=np.int64)
     lists = np.empty((0, top), dtype=np.int64)
     if known.groups is not None:
         ranks = rank_and_list(fitted, known.groups, fitted.n_items_, seen=known.seen, top=top)
@@ -278,7 +278,7 @@ def rank_known_queries(
 
 @dataclass(frozen=True)
 class KnownQueries:
-    """Queries as item indices of a model: those it can answer, and the target of all, or -1."""
+    """Queries as item indices of a model: those it can answer, and all targets, -1 if unknown."""
 
     groups: Groups | None
     seen: Groups | None

@@ -1,4 +1,4 @@
-"""Where a recommender ranks the true next item: among samples or the whole catalogue."""
+"""Ranks of the true next items, among sampled items or in the whole catalogue."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROTOCOLS = ("sampled", "full")
 _BLOCK_ENTRIES = 1 << 25
 """Scores held at once: 128 MB in single precision."""
 _READ_AT_ONCE = 1 << 16
-"""Histories that are read before they are scored."""
+"""Histories encoded at a time before they are scored."""
 _NEAR_ENTRIES = 1 << 22
-"""Scores held at once where a block should stay near the processor."""
+"""Scores held at once where a block should fit the cache."""
 
 
 RowScores = Callable[[slice], FloatArray]
-"""Maps some of the histories that were asked about to their scores of all items."""
+"""Maps a slice of the histories to their scores of all items."""
 
 
 class Scorer(Protocol):
@@ -50,10 +50,10 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class ReadingScorer(Protocol):
-    """A scorer that can also read all histories first, and score them after."""
+    """A scorer that can also encode all histories first, and score them after."""
 
     def history_logits(self, histories: Groups) -> RowScores | None:
-        """Return what scores the histories as they were read, None where it is not to be had."""
+        """Return a function that scores the encoded histories, None where not supported."""
         ...  # pragma: no cover
 
 
@@ -62,7 +62,7 @@ class SlicedScorer(Protocol):
     """A scorer that can also score all histories for a few items at a time."""
 
     def item_slices(self, histories: Groups) -> ScoresBySlice | None:
-        """Return the scores by slices of items, or None where they are not to be had."""
+        """Return the scores by slices of items, None where not supported."""
         ...  # pragma: no cover
 
 
@@ -143,7 +143,7 @@ def rank_targets(
 
 
 class RankedLists(NamedTuple):
-    """Where the targets stand, and what stands first.
+    """The ranks of the targets, and the best items.
 
     `n_better`, `n_tied`: as in `TargetRanks`.
     `lists` (n_groups, top): the best items that were not seen, best first; -1 where there are
@@ -158,7 +158,7 @@ class RankedLists(NamedTuple):
 def rank_and_list(
     scorer: Scorer, groups: Groups, n_items: int, *, seen: Groups | None = None, top: int = 10
 ) -> RankedLists:
-    """Rank each target in the whole catalogue, and return what is recommended beside it."""
+    """Rank each target in the whole catalogue, and return the recommended items too."""
     check_count("top", top)
     targets = _checked_targets(groups, n_items)
     excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)
@@ -242,7 +242,7 @@ def _rank_in_catalogue(
     logits = scorer.history_logits(groups) if isinstance(scorer, ReadingScorer) else None
     if logits is not None:
         return _rank_rows(logits, targets, n_items, excluded, _NEAR_ENTRIES, lists)
-    # Small blocks where no work is shared between rows: what is scored is still near when read.
+    # Small blocks where no work is shared between rows, so that scores stay in the cache.
     n_entries = _BLOCK_ENTRIES if isinstance(scorer, SlicedScorer) else _NEAR_ENTRIES
 
     def scores_of(rows: slice) -> FloatArray:

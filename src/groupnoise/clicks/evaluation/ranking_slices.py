@@ -1,4 +1,4 @@
-"""What a ranking leaves out, its negatives, and ranks from scores of a few items at a time."""
+"""Excluded items and negatives of a ranking, and ranks from scores by slices of items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 SLICE = 248
-"""Items at a time: at most 255, so that a count fits a byte, which is the fastest to add up."""
+"""Items at a time: at most 255, so that a count fits a byte, which is the fastest sum."""
 
 
 class ScoresBySlice(Protocol):
@@ -30,7 +30,7 @@ class SlicedRanks(NamedTuple):
     `n_better`, `n_tied`: how many items beat, and equal, the target; the target itself is not
         counted.
     `is_settled`: whether both passes gave the target the same score to the last bit. A product of
-        few rows may be rounded otherwise than one of many; such a row must be ranked another way.
+        few rows may be rounded differently; such a row must be ranked another way.
     """
 
     n_better: IntArray
@@ -74,7 +74,7 @@ def rank_by_slices(
 
 
 def _positions_by_slice(items: IntArray, n_parts: int) -> list[IntArray]:
-    """Return the places of the items that lie in each part."""
+    """Return the indices of the items that lie in each slice."""
     order = np.argsort(items, kind="stable")
     cuts = np.searchsorted(items[order], SLICE * np.arange(1, n_parts))
     return np.split(order, cuts)
@@ -83,10 +83,10 @@ def _positions_by_slice(items: IntArray, n_parts: int) -> list[IntArray]:
 class Exclusions:
     """The distinct items that no target is ranked among, row after row in item order.
 
-    A target that its own history holds competes with every item: among the unseen ones alone,
-    having been seen would give it away.
+    A target in its own history is ranked among all items: among unseen ones alone it would be the
+    only one that was seen.
 
-    `asked`: for each row the clicks before the target; None keeps unseen items for all of them.
+    `asked`: for each row the clicks before the target; None ranks all among unseen items.
     `seen`: for each row the items that are no candidates.
     `targets`: the item to rank in each row, which is no candidate beside itself.
     `n_items`: the size of the catalogue; other items are left out.
@@ -102,14 +102,14 @@ class Exclusions:
         known = (seen.objects >= 0) & (seen.objects < n_items)
         keys = np.unique(seen.group_of_object[known] * n_items + seen.objects[known])
         self.seen = np.divmod(keys, n_items)
-        """Rows and items that a list may not hold."""
+        """Rows and items that are not recommended."""
         if asked is not None:
             keys = keys[~clicked_before(asked, targets)[self.seen[0]]]
         self.rows, self.items = np.divmod(np.union1d(keys, own), n_items)
         self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
 
     def subset(self, kept: IntArray) -> Exclusions:
-        """Return those of some rows, in rising order, numbered anew."""
+        """Return those of some rows, ascending, renumbered."""
         part = copy(self)
         part.rows, part.items = _of_rows(kept, self.rows, self.items)
         part.seen = _of_rows(kept, *self.seen)
@@ -151,8 +151,8 @@ def draw_negatives(
         draw = generator.integers(last + 1)
         repeated = (ranks[:, :column] == draw[:, None]).any(axis=1)
         ranks[:, column] = np.where(repeated, last, draw)
-    # Place p of a complement is item p plus the number of excluded items not above it: the j-th
-    # excluded item (from 0) lies below place p when its value less j does not exceed p.
+    # The item of rank p in a complement is p plus the number of excluded items not above it: the
+    # j-th excluded item (from 0) is below rank p when its value less j does not exceed p.
     j = np.arange(len(excluded.items)) - excluded.offsets[excluded.rows]
     steps = excluded.rows * n_items + excluded.items - j
     keys = np.arange(n_rows)[:, None] * n_items + ranks

@@ -1,4 +1,4 @@
-"""Figures of merit of recommenders beyond the mean rank: spread, debiasing, buckets, intervals."""
+"""Beyond-accuracy metrics of recommenders, debiased means, buckets and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from groupnoise.exceptions import DataError
 
 CONFIDENCE = 0.95
 DRAWN_AT_ONCE = 1 << 18
-"""Users of the draws that are counted together, so that memory stays small."""
+"""Users of the draws counted at a time, which bounds memory."""
 LENGTHS = (5, 10, 20, 50)
-"""Histories are told apart by how many clicks came before the target: below 5, below 10, ..."""
+"""Bounds of the buckets of history lengths: below 5, below 10, ..."""
 POPULARITY_PARTS = ("head", "middle", "tail")
 """Items by popularity: a third of all training clicks falls on each part."""
 
@@ -45,7 +45,7 @@ def coverage(lists: IntArray, n_items: int) -> float:
 
 
 def novelty(lists: IntArray, popularity: FloatArray) -> float:
-    """Return how unexpected the recommended items are, in bits.
+    """Return the mean self-information of the recommended items, in bits.
 
     The mean of -log2 of the share of training clicks, every item being given one click more.
     `lists` (n_rows, k): recommended items; -1 where a list is shorter.
@@ -60,7 +60,7 @@ def novelty(lists: IntArray, popularity: FloatArray) -> float:
 
 
 def gini(lists: IntArray, n_items: int) -> float:
-    """Return how unevenly the items are recommended: 0 all alike, near 1 a few alone.
+    """Return the Gini index of recommendations: 0 for all items alike, near 1 for a few alone.
 
     `lists` (n_rows, k): recommended items; -1 where a list is shorter. `n_items`: size of the
     catalogue; items never recommended count.
@@ -76,11 +76,11 @@ def gini(lists: IntArray, n_items: int) -> float:
 
 
 def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
-    """Return the mean of figures of targets in which every item counts alike.
+    """Return the mean of a metric weighted by inverse popularity.
 
-    Clicks are seen in proportion to how often an item is shown, so a plain mean speaks of the
-    popular items. Here a target counts by the inverse of its training clicks plus one (its
-    propensity up to a factor), and weights are divided by their sum.
+    Clicks are observed in proportion to how often an item is shown, so popular items dominate a
+    plain mean. Here a target is weighted by the inverse of its training clicks plus one (its
+    propensity up to a factor), and weights are normalised.
 
     `values`: a figure of each target, such as its hit.
 
@@ -94,7 +94,7 @@ def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
 
 
 def popularity_parts(popularity: FloatArray) -> IntArray:
-    """Return which part each item belongs to: 0 head, 1 middle, 2 tail, 3 never clicked.
+    """Return the part of each item: 0 head, 1 middle, 2 tail, 3 never clicked.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a recommender would earn, from what another one showed: replay of logged impressions."""
+"""Off-policy evaluation: the click-through of a policy from impressions logged by another."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from groupnoise.io.tables.sources import Guesses, Report
 from groupnoise.io.tables.table import Table, read_table
 
 REQUEST, VERSION = "request_id", "version"
-"""Columns of the feedback that a service keeps."""
+"""Columns of the feedback log of a service."""
 FAR_FROM_ONE = 0.1
-"""How far from 1 the mean weight may lie before it is told of, if chance does not explain it."""
+"""Distance of the mean weight from 1 above which a warning is given, beyond chance."""
 MIN_EFFECTIVE_ROWS = 100
-"""Rows an estimate should rest on; with fewer its interval is not to be trusted either."""
+"""Effective rows below which an estimate and its interval are unreliable."""
 
 
 @dataclass(frozen=True)
 class Impressions:
-    """Items that were shown, with the chance each had to be, and what was clicked.
+    """Logged impressions with propensities and clicks.
 
-    `users`: to whom.
-    `items`: item ids.
-    `propensity`: the chance of that item to be shown there: over all items it sums to one.
+    `users`, `items`: ids.
+    `propensity`: the probability that the item was shown: over all items it sums to one.
     `clicked`: whether it was clicked.
-    `targets`: the chance that other policies give each row, where the log says it.
-    `versions`: the version of the model that showed it, where the log says it.
+    `targets`: the probabilities of other policies, where the log has them.
+    `versions`: the version of the model that showed the item, where the log has it.
     """
 
     users: NDArray[Any]
@@ -50,17 +49,17 @@ class Impressions:
 
 @dataclass(frozen=True)
 class ReplayedPolicy:
-    """What one policy would earn.
+    """The estimated click-through of a policy.
 
-    `name`: what to call it.
+    `name`: of the policy.
     `ips`: click-through by inverse propensity: unbiased, of high variance.
     `snips`: the same divided by the mean weight: slightly biased, far steadier.
     `ahead`: `snips` less the click-through of the log itself, on the same draws of users.
-    `n_effective`: rows of equal weight that would tell as much.
+    `n_effective`: the effective sample size of the weights.
     `shown`: share of the logged rows that the policy could have shown.
-    `max_weight`: how much the heaviest row counts, after clipping.
-    `mean_weight`: mean of the weights before clipping, with the ends that chance explains; 1 where
-        propensities are right and the log shows everything that the policy would.
+    `max_weight`: the largest weight, after clipping.
+    `mean_weight`: mean of the weights before clipping and its interval; 1 where propensities are
+        right and the log covers everything that the policy shows.
     """
 
     name: str
@@ -90,8 +89,8 @@ def read_impressions(
     it is joined to the impression of the same request and item.
 
     `source`: as :func:`~groupnoise.clicks.read_clicks` takes it. `user`, `item`, `propensity`,
-    `clicked`: columns; guessed by name if not given. `targets`: columns with the chance that other
-    policies give the row. `table_options`: passed to `read_table`: `format`, `separator`, `header`,
+    `clicked`: columns; guessed by name if not given. `targets`: columns with the probabilities of
+    other policies. `table_options`: passed to `read_table`: `format`, `separator`, `header`,
     `decimal`, `sheet`, `encoding`. Raises DataError if a propensity is not above 0 and at most 1,
     or a click not 0 or 1.
     """
@@ -153,8 +152,8 @@ def replay_policy(
         \text{IPS} = \frac{1}{n} \sum_i w_i c_i, \qquad
         \text{SNIPS} = \frac{\sum_i w_i c_i}{\sum_i w_i}.
 
-    `target`: the chance that the policy would have shown the item of each row. `clip`: the largest
-    weight a row may have: less variance, but a bias towards the log. Raises DataError if the log
+    `target`: the probability of the item of each row under the policy. `clip`: the largest weight
+    of a row: less variance, but a bias towards the log. Raises DataError if the log
     shows nothing that the policy would.
 
     Examples
@@ -197,7 +196,7 @@ def replay_policy(
 def chances_of_model(
     fitted: Any, impressions: Impressions, histories: Mapping[Any, Sequence[Any]], *, top: int = 10
 ) -> FloatArray:
-    """Return the chance that a recommender shows each logged item: one of its best, drawn evenly.
+    """Return the probability of each logged item under a recommender: one of its best, uniformly.
 
     `histories`: what each user had clicked before; a user without history is answered by
     popularity. `top`: how many items a user may be shown; of a user who has seen nearly all items
@@ -214,7 +213,7 @@ def chances_of_model(
 
 
 def replay_warnings(policy: ReplayedPolicy) -> tuple[str, ...]:
-    """Return why an estimate should not be trusted, a sentence each."""
+    """Return warnings about an estimate, a sentence each."""
     warnings = []
     mean = policy.mean_weight
     is_chance = mean.low <= 1 <= mean.high

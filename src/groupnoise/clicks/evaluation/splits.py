@@ -1,4 +1,4 @@
-"""The protocols under which recommenders are judged, and the windows each cuts from a log."""
+"""Evaluation protocols of recommenders, and the windows each cuts from a log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from groupnoise.io.datasets import Windows, WindowSplit
 
 CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
 AUTHORS_SIZE = 5
-"""Clicks of a window in the authors' code, before its target."""
+"""Clicks before the target in a window of the authors' code."""
 MIN_PROTOCOL_CLICKS = {"last": 2, "leave_one_out": 3, "authors": AUTHORS_SIZE + 2}
-"""Clicks a user needs to be asked about, by protocols that ask about each user alike."""
+"""Least clicks of a test user, by protocol."""
 KINDS = (*MIN_PROTOCOL_CLICKS, "time", "cold_users")
-"""Every protocol that `fit`, `evaluate`, `compare` and `data describe` name."""
+"""Protocols of `fit`, `evaluate`, `compare` and `data describe`."""
 WITH_VALIDATION = "+validation"
-"""Ends the name of a protocol whose validation clicks are trained on as well."""
+"""Suffix of a protocol whose validation clicks are trained on too."""
 DEFAULT_QUANTILE = 0.9
 
 
@@ -139,16 +139,16 @@ class ClickProtocol:
     """How a log is divided.
 
     `kind` (one of "last", "leave_one_out", "authors", "time", "cold_users"): - `last`: the last
-        click of every history is asked for; nothing is for validation. - `leave_one_out`: of users
-        with three clicks or more the last is asked for and the one before it is for validation; all
-        others train. - `authors`: the same for users with seven clicks or more, by the five before
-        each. - `time`: what happened up to a moment trains, what came later is asked for. -
-        `cold_users`: a tenth of the users is asked about, a tenth is for validation, and of neither
-        anything trains.
+        click of every history is the test target; nothing is for validation. - `leave_one_out`: of
+        users with three clicks or more the last is the test target and the one before it is for
+        validation; all others train. - `authors`: the same for users with seven clicks or more,
+        given the five before each. - `time`: clicks up to a timestamp train, later ones are test
+        targets. - `cold_users`: a tenth of the users is for testing, a tenth for validation, and
+        none of their clicks trains.
     `quantile`: `time`: the share of all clicks that came up to the cut.
-    `cut`: `time`: the last moment that trains, in the unit of the log; instead of `quantile`.
+    `cut`: `time`: the last timestamp that trains, in the unit of the log; instead of `quantile`.
     `date`: `time`: the first day that does not train, such as 2016-05-31; instead of `quantile`.
-    `successive`: `time`, `cold_users`: ask for every held-out click, not only for a user's last.
+    `successive`: `time`, `cold_users`: test every held-out click, not only a user's last.
     `number`: `cold_users`: which draw of the users.
     `trains_validation`: whether validation clicks train too.
     """
@@ -204,7 +204,7 @@ class ClickProtocol:
 
 
 def _with_cut(protocol: ClickProtocol, text: str, word: str) -> ClickProtocol:
-    """Return a time split with its cut: a share, a moment or a day."""
+    """Return a time split with its cut: a share, a timestamp or a day."""
     if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
         try:
             datetime.fromisoformat(text)

@@ -113,12 +113,11 @@ class Catalogue:
         return np.where(self._sorted[position] == requested, self._order[position], -1)
 
     def convert_ids(self, ids: ArrayLike) -> NDArray[Any]:
-        """Return ids of a file as this catalogue spells them, to be looked up.
+        """Return ids of a file in the type of this catalogue, to be looked up.
 
-        Whether ids are numbers or text is told from each file by itself: where one id of a log is
-        "7x" all are text, and another log of the same shop may hold whole numbers alone.
-
-        Of the kind of `self.ids`; what cannot be spelt that way becomes an unknown id.
+        Whether ids are numbers or text is inferred from each file by itself: where one id of a log
+        is "7x" all are text, and another log of the same shop may hold whole numbers alone. Ids
+        that cannot be converted become an unknown id.
         """
         given = _id_array(ids)
         if given.dtype.kind == self.ids.dtype.kind:
@@ -144,7 +143,7 @@ class Catalogue:
         return IndexedHistories(indices[known].astype(np.int64), kept_offsets, n_unknown)
 
     def knows(self, histories: ItemHistories | RaggedIndices) -> BoolArray:
-        """Tell of every click whether its item is known, shape (n_clicks,)."""
+        """Return whether the item of every click is known, shape (n_clicks,)."""
         indices, _ = self._lookup(histories)
         return indices >= 0
 
@@ -195,7 +194,7 @@ class Catalogue:
 
 
 def check_item_indices(histories: Any) -> NDArray[Any]:
-    """Return the objects of groups of clicks; refuse what are no indices of items."""
+    """Return the objects of groups of clicks; anything but item indices is refused."""
     objects: NDArray[Any] = histories.objects
     if objects.ndim != 1 or objects.dtype.kind not in "iu":
         raise DataError(
@@ -210,8 +209,8 @@ def top_k(
 ) -> tuple[IntArray, FloatArray]:
     """Return the indices and scores of the `k` best items of each row, best first.
 
-    Returns `indices` (n_rows, k): of equal scores the lower index comes first. Places left over are
-    -1; `best` (n_rows, k): their scores, -inf in places left over. `scores` (n_rows, n_items):
+    Returns `indices` (n_rows, k): of equal scores the lower index comes first; padded with -1;
+    `best` (n_rows, k): their scores, padded with -inf. `scores` (n_rows, n_items):
     higher is better; -inf is never returned. `exclude`: rows and items that must not be returned.
 
     Examples
@@ -220,7 +219,7 @@ def top_k(
     >>> indices.tolist(), best.tolist()
     ([[1, 2]], [[3.0, 3.0]])
     """
-    import torch  # which who only looks items up need not load
+    import torch  # not needed for looking up items
 
     check_count("k", k)
     table = np.array(scores)
@@ -232,7 +231,7 @@ def top_k(
     in_order = np.lexsort((picked, -best), axis=1)
     best, picked = (np.take_along_axis(found, in_order, axis=1) for found in (best, picked))
     for row, last in enumerate(best[:, -1]):
-        # It takes any of the items level with the last one, of which the first are wanted.
+        # topk picks any of the items tied with the last one; take the first of them.
         n_above = np.count_nonzero(best[row] > last)
         if np.count_nonzero(table[row] == last) > width - n_above:
             picked[row, n_above:] = np.flatnonzero(table[row] == last)[: width - n_above]
@@ -243,13 +242,13 @@ def top_k(
 
 
 def as_click_log(histories: Any) -> ClickDataset | None:
-    """Return a log of clicks, its columns guessed as commands do; None where it is no log."""
+    """Return a log of clicks, its columns guessed; None if it is not a log."""
     from groupnoise.clicks.reading.log import read_clicks  # which reads tables, and so loads polars
     from groupnoise.io.datasets import ClickDataset
 
     if isinstance(histories, ClickDataset):
         return histories
-    # Of the type: a lazy frame would be computed to tell its columns.
+    # Asked of the type: a lazy frame would be computed for its columns.
     if not hasattr(type(histories), "columns"):
         return None
     try:
@@ -261,7 +260,7 @@ def as_click_log(histories: Any) -> ClickDataset | None:
 
 
 def log_from_frame(histories: Any) -> ClickDataset | None:
-    """Return the clicks of a frame, users in the order of their first rows; None of no frame."""
+    """Return the clicks of a frame, users in the order of their first rows; None if not a frame."""
     from groupnoise.clicks.reading.log import in_row_order
     from groupnoise.io.datasets import ClickDataset
 
@@ -270,7 +269,7 @@ def log_from_frame(histories: Any) -> ClickDataset | None:
 
 
 def reusable_histories(histories: Any) -> Any:
-    """Return histories that can be gone through again: groups and logs as they are, or a list."""
+    """Return histories that can be iterated repeatedly: groups and logs unchanged, or a list."""
     if isinstance(getattr(histories, "offsets", None), np.ndarray):
         return histories
     log = as_click_log(histories)
@@ -308,7 +307,7 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
     are_ids = [
         is_number or isinstance(v, str) for is_number, v in zip(numbers, values.flat, strict=True)
     ]
-    # Of numbers among texts one of the texts is shown, of anything else that.
+    # Of numbers among texts one of the texts is shown.
     odd = values.flat[(are_ids if False in are_ids else numbers).index(False)]
     raise DataError(
         f"item ids must be all whole numbers or all strings; got {odd!r} of type "
@@ -317,7 +316,7 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return the whole number that an id spells, None for '007', '7x' and what is too large."""
+    """Parse an id as a whole number; None for '007', '7x' and numbers beyond 64 bits."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Titles, categories and features of items, from a table or from any file that names items."""
+"""Titles, categories and features of items from a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ATTRIBUTE_SIGN = "="
 
 
 class ItemDescriptions(NamedTuple):
-    """What a table says about the items of a model.
+    """Titles and categories of the items of a model.
 
     `titles`: one per item; the id where the table has none.
     `categories`: all categories of each item; None where the table has no such column.
@@ -181,14 +181,14 @@ def _read_table(source: Any, guesses: Guesses, options: dict[str, Any]) -> Table
     table = read_input(source, report=guesses, read_text=read_history_text, **options)
     if isinstance(table, NamedArrays):
         return table.as_table()
-    # What a row lacks would be another title or feature, and no other cell tells it.
+    # A missing cell would shift titles and features unnoticed.
     if table.short_row is not None and (problem := table.short_row()) is not None:
         raise DataError(problem)
     return table
 
 
 def _is_delimited(source: Any, encoding: str | None) -> bool:
-    """Tell whether a file of plain text holds a table, and not clicks apart by blanks."""
+    """Tell whether a file of plain text holds a table, and not clicks separated by blanks."""
     if not isinstance(source, (str, Path)):
         return False
     files = find_source(source, encoding=encoding)
@@ -223,7 +223,7 @@ def _column_of_items(table: Table, keys: set[str], report: Report) -> str:
 
 
 def _column_of_new_items(table: Table, learned: Collection[str], report: Report) -> str:
-    """Return the column of ids that no model knows: by a usual name, or as the only unique one."""
+    """Return the column of ids that are new to the model, by name or as the only unique one."""
     candidates = [name for name in _without_repeats(table) if name not in learned]
     by_name = {plain_name(name): name for name in reversed(candidates)}
     usual = [by_name[name] for name in USUAL_IN_TABLES if name in by_name]
@@ -241,7 +241,7 @@ def _column_of_new_items(table: Table, learned: Collection[str], report: Report)
 
 
 def _without_repeats(table: Table) -> list[str]:
-    """Return the columns that could hold ids: filled, without repeated cells, and no measures."""
+    """Return the columns that could hold ids: no empty or repeated cells, and no real numbers."""
     return [
         cells.name
         for cells in table.frame
@@ -252,7 +252,7 @@ def _without_repeats(table: Table) -> list[str]:
 
 
 def _list_candidate_columns(table: Table, candidates: Sequence[str]) -> str:
-    """Say which columns may hold ids, or which there are where none may."""
+    """Return a sentence on the columns that may hold ids, or on all columns if none may."""
     if candidates:
         return f"Each row has its own cell in {', '.join(map(repr, candidates[:12]))}."
     return f"Its columns are {', '.join(map(repr, table.frame.columns[:12]))}."
@@ -287,7 +287,7 @@ def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
 
 
 def extend_catalogue(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
-    """Return a catalogue that also has the described items which it did not know, at its end.
+    """Return a catalogue extended by the new items of a table.
 
     Raises DataError if no described item is in the log, or an id is not of the kind that the log
     has.
@@ -305,7 +305,7 @@ def extend_catalogue(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
 
 
 def whole_numbers(ids: Sequence[str], origin: str, of: object) -> list[Any]:
-    """Return ids of a table as the whole numbers that those of a log or an artifact are."""
+    """Return ids of a table as whole numbers, as those of a log or an artifact are."""
     for each in ids:
         if not each.removeprefix("-").isdecimal():
             raise DataError(f"{origin}: item {each!r} is no whole number, as the ids of {of} are.")
@@ -313,6 +313,6 @@ def whole_numbers(ids: Sequence[str], origin: str, of: object) -> list[Any]:
 
 
 def positions_of(catalogue: Catalogue, rows: ItemRows) -> IntArray:
-    """Return where described items stand in a catalogue, -1 where they are new."""
+    """Return the positions of the items of a table in a catalogue, -1 for new ones."""
     position_of = {str(each): number for number, each in enumerate(catalogue.ids.tolist())}
     return np.array([position_of.get(each, -1) for each in rows.ids], dtype=np.int64)

@@ -32,7 +32,7 @@ BYTES_PER_ROW = 32
 BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
 _HEAD_BYTES = 1 << 18
 _WORD = re.compile(r"[^ \t\n\r\v\f]+")
-"""Words are apart by the blanks of ASCII, as in bytes; an id may hold other ones."""
+"""Words are separated by ASCII whitespace, as in bytes; an id may hold other whitespace."""
 
 
 def binary_blocks(
@@ -199,7 +199,7 @@ def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
 
 @dataclass(frozen=True)
 class LogLayout:
-    """How the cells of a log in delimited text are told apart; `separator` is None for others."""
+    """The layout of a log in delimited text; `separator` is None for other formats."""
 
     separator: str | None = None
     has_header: bool = False
@@ -350,7 +350,7 @@ def holds_pairs(content: bytes) -> bool:
 
 
 def pair_separator(content: bytes) -> str:
-    """Return what stands between user and item: a tab if the first line has one, or a blank."""
+    """Return the separator of user and item: a tab if the first line has one, or a blank."""
     return "\t" if b"\t" in content.lstrip().split(b"\n", 1)[0] else " "
 
 

@@ -81,7 +81,7 @@ class LogPlan:
     block_bytes: int
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what must be equal for interrupted work to be gone on with."""
+        """Return what must be equal for interrupted work to be resumed."""
         return {
             "files": {path: list(self.source.size_of(path)) for path in self.source.paths},
             "columns": asdict(self.columns),
@@ -95,7 +95,7 @@ class LogPlan:
 
 @dataclass
 class ConversionState:
-    """How far a conversion has come, kept beside its unfinished files."""
+    """The progress of a conversion, stored beside its unfinished files."""
 
     fingerprint: dict[str, Any]
     n_blocks: int = 0
@@ -108,7 +108,7 @@ class ConversionState:
 
     @classmethod
     def load(cls, building: Path, fingerprint: dict[str, Any]) -> ConversionState:
-        """Return the state of interrupted work on the same log, or clear the folder for new."""
+        """Return the state of interrupted work on the same log, or an empty one."""
         try:
             found = cls(**json.loads((building / PROGRESS).read_text(encoding="utf-8")))
             runs = [run_path(building, number) for number in range(len(found.run_rows))]
@@ -123,7 +123,7 @@ class ConversionState:
         return fresh
 
     def save(self, building: Path) -> None:
-        """Record how far the work has come."""
+        """Save the progress."""
         write_json(building / PROGRESS, asdict(self))
 
 
@@ -149,7 +149,7 @@ def plan_log(
     text_columns: Collection[str],
     report: Report,
 ) -> LogPlan:
-    """Look at the first rows of a log and decide how to read all of it."""
+    """Decide how to read a log from its first rows."""
     head, layout = read_head(source, separator=separator, header=header, report=report)
     for name in parse_only(only):
         check_column(name, head.frame.columns, source.paths[0], "to keep rows by", "only")
@@ -208,7 +208,7 @@ def write_runs(
 
 
 def run_path(building: Path, number: int) -> Path:
-    """Return where a run lies."""
+    """Return the path of a run."""
     return building / f"run-{number:05}.arrow"
 
 
@@ -235,7 +235,7 @@ def _as_run(rows: ClickRows, plan: LogPlan) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class HistoryRules:
-    """What becomes of clicks once they are in order."""
+    """Rules for repeated clicks and sessions."""
 
     repeats: str
     session_gap: float | None

@@ -1,4 +1,4 @@
-"""Cells of a log to clicks: lists are cut, rows and repeats dropped, sessions cut."""
+"""From cells of a log to clicks: lists split, rows and repeats dropped, sessions cut."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
 
 
 def parse_only(only: str | None) -> dict[str, list[str]]:
-    """Return what rows must say, by column; nothing where any cell that is not empty will do.
+    """Parse `only` into the accepted values by column; none accept any cell that is not empty.
 
     >>> parse_only("event=cart, purchase; user")
     {'event': ['cart', 'purchase'], 'user': []}
@@ -40,14 +40,14 @@ def parse_only(only: str | None) -> dict[str, list[str]]:
 
 
 def drop_filter_columns(frame: pl.DataFrame, only: str | None) -> pl.DataFrame:
-    """Return a table without the columns that rows were kept by: nothing is left to say of them."""
+    """Return a table without the columns that rows were filtered by."""
     return frame.drop([column for column, values in parse_only(only).items() if values])
 
 
 def filter_rows(table: Table, only: str | None, *, is_whole: bool = True) -> Table:
-    """Return the rows of a table that say what is wanted; a column it lacks is refused.
+    """Return the rows of a table that match `only`; an unknown column is refused.
 
-    `is_whole`: whether all rows are there, so that a value that none has is a slip.
+    `is_whole`: whether all rows are there, so that a value without a row is an error.
     """
     for column, values in parse_only(only).items():
         check_column(column, table.frame.columns, table.origin, "to keep rows by", "only")
@@ -71,7 +71,7 @@ def filter_rows(table: Table, only: str | None, *, is_whole: bool = True) -> Tab
 def drop_low_ratings(
     table: Table, rating: str | None, min_rating: float | None
 ) -> tuple[Table, int]:
-    """Leave out rows below the threshold, and return how many they were."""
+    """Drop rows below the threshold, and return their number."""
     if rating is None:
         if min_rating is not None:
             raise MissingColumnError(
@@ -147,7 +147,7 @@ def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDa
 
 
 def nonrepeat_mask(rule: str, begins: BoolArray, items: NDArray[Any]) -> BoolArray:
-    """Tell which clicks are kept, of histories that begin where `begins` says; first ones are."""
+    """Mark the clicks that a rule keeps, of histories that begin where `begins` is True."""
     if rule == "keep":
         return np.ones(len(items), dtype=np.bool_)
     kept = begins.copy()
@@ -196,7 +196,7 @@ def keep_clicks(
 
 
 def missing_times_error(name: str) -> DataError:
-    """Return what is said of a log that cannot be cut into sessions."""
+    """Return the error for a log without timestamps to cut sessions by."""
     return DataError(
         f"{name} has no column that looks like the time, which sessions need; name it with `time` "
         "(--time)."
@@ -220,7 +220,7 @@ def cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
 
 
 LIST_SEPARATORS = (r"\s*(?:->|=>|→|>)\s*", r"\s*\|\s*", r"\s*;\s*", r"\s*,\s*")
-"""What stands between the items of a list; blanks where nothing else does."""
+"""Separators of the items of a list; whitespace if there is no other."""
 
 
 def parse_item_lists(table: Table, columns: ClickColumns, report: Report) -> Table:
@@ -257,7 +257,7 @@ def parse_item_lists(table: Table, columns: ClickColumns, report: Report) -> Tab
 
 
 def _has_recurring_items(lists: pl.Series) -> bool:
-    """Tell whether most words that come back stand first and later: those of titles do not."""
+    """Tell whether most repeated words occur both first and later, unlike words of titles."""
     first = lists.list.first()
     later = lists.list.slice(1).explode(empty_as_null=False)
     counts = lists.explode(empty_as_null=False).value_counts(name="n")

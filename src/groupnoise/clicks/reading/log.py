@@ -81,7 +81,7 @@ def click_rows(
 
 
 def _ids(table: Table, column: str) -> pl.Series:
-    """Return a column of ids; rows without one are refused, with what leaves them out."""
+    """Return a column of ids; empty cells are refused with a remedy."""
     try:
         return read_id_cells(table, column)
     except DataError as error:
@@ -91,7 +91,7 @@ def _ids(table: Table, column: str) -> pl.Series:
 
 
 def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
-    """Spread a column of item lists, one list per user, over rows."""
+    """Explode a column of item lists, one list per user, into rows."""
     if not holds_lists(table, columns):
         return table
     is_repeated = read_id_cells(table, columns.user).is_duplicated()
@@ -105,7 +105,7 @@ def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
 
 
 def _explode_lists(table: Table, columns: ClickColumns) -> tuple[Table, IntArray]:
-    """Return a row for each item of each list, and how long the lists are."""
+    """Return a row for each item of each list, and the lengths of the lists."""
     cells = table.frame[columns.item]
     check_no_empty_cells(table, columns.item, cells)
     sizes = cells.list.len().to_numpy().astype(np.int64)
@@ -195,7 +195,7 @@ def read_clicks(
         clicks,
         # Of rows with lists of items none is a click.
         source_rows=clicks.source_rows if len(rows.users) == len(table) else None,
-        # Later files of the shop may hold no day that tells the order.
+        # Later files of the shop may hold no day that determines the order.
         columns={**asdict(columns), **({} if order is None else {"date_order": order})},
     )
     if session_gap is not None:
@@ -216,7 +216,7 @@ def _table_of_clicks(
     guesses: Guesses,
     table_options: dict[str, Any],
 ) -> tuple[Table, ClickColumns]:
-    """Return a table whose rows are clicks or lists of them, and which columns are which."""
+    """Return a table whose rows are clicks or lists of clicks, and its columns."""
     words = columns_of_words(named["user"], named["item"])
     table = read_input(
         source, report=guesses, read_text=read_history_text, words=words, **table_options
@@ -276,9 +276,9 @@ def in_row_order(clicks: ClickDataset, frame: Any) -> ClickDataset:
 
 @dataclass(frozen=True)
 class Histories:
-    """Histories to be answered: unlike those of a data set one may be empty.
+    """Histories of a recall: unlike those of a data set one may be empty.
 
-    `user_ids`: whose each history is.
+    `user_ids`: of each history.
     `item_ids`: the distinct items.
     `items`: indices into `item_ids`, one history after the other, oldest click first.
     """
@@ -312,7 +312,7 @@ def read_histories(
     report: Report | None = None,
     **table_options: Any,
 ) -> Histories:
-    """Read histories to be answered, from whatever :func:`read_clicks` reads.
+    """Read histories for a recall, from whatever :func:`read_clicks` reads.
 
     Result: of a log with one row per click, users come in the order of their ids. `source`, `user`,
     `item`, `time`, `rating`, `min_rating`, `only`, `date_order`, `repeats`, `report`,

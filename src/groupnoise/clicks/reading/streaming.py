@@ -180,7 +180,7 @@ def _convert(
     report: Report,
     progress: ProgressCallback,
 ) -> tuple[dict[str, ArrayEntry], dict[str, int]]:
-    """Write the arrays of a click data set, and return their entries and what was counted."""
+    """Write the arrays of a click data set, and return their entries and counts."""
     plan = make_plan(text_columns=(), report=report)
     if rules.session_gap is not None and plan.columns.time is None:
         raise missing_times_error(plan.source.paths[0])
@@ -222,7 +222,7 @@ def _open_clicks(folder: Path) -> ClickDataset:
 
 
 def _ignore(record: dict[str, Any]) -> None:
-    """Drop a progress record nobody asked for."""
+    """Ignore a progress record."""
 
 
 def clicks_on_disk(
@@ -237,7 +237,7 @@ def clicks_on_disk(
 ) -> ClickDataset:
     """Convert a click log, or open what an earlier call made of the same files.
 
-    Interrupted work is gone on with. `wait`: leave the work to another process and wait until it
+    Interrupted work is resumed. `wait`: leave the work to another process and wait until it
     is done. `options`: columns and the form of the log, passed to `convert_clicks`.
     """
     folder, files = Path(folder), find_source(source, format=options.get("format"))

@@ -89,7 +89,7 @@ def check_window_sizes(how: str, size: int, min_size: int | None) -> int:
 
 
 def too_short_message(histories: Groups, min_size: int) -> str:
-    """Say that no history gives a window."""
+    """Return a message that no history is long enough for a window."""
     return (
         f"no history is long enough for a window: a group of {min_size} and its target need "
         f"{min_size + 1} clicks, the longest history has {histories.sizes.max()}."
@@ -104,7 +104,7 @@ def find_windows(
     times: ArrayLike | None = None,
     gap: float | None = None,
 ) -> tuple[IntArray, IntArray]:
-    """Return for each window its target, as a position among all clicks, and its size."""
+    """Return the target of each window, as a position among all clicks, and its size."""
     starts, stops = histories.offsets[:-1], histories.offsets[1:]
     if how == "sliding":
         targets, n_before = _sliding_targets(starts, stops, min_size)
@@ -151,14 +151,14 @@ def _session_bounds(
 
 
 def _sliding_targets(starts: IntArray, stops: IntArray, first: int) -> tuple[IntArray, IntArray]:
-    """Return every click with at least `first` clicks before it, and how many those are."""
+    """Return every click with at least `first` clicks before it, and their number."""
     counts = np.maximum(stops - starts - first, 0)
     n_before = ragged_rows(np.full(len(counts), first), counts)
     return np.repeat(starts, counts) + n_before, n_before
 
 
 def _chunk_targets(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return the last click of each chunk of `size + 1`, and how many precede it there."""
+    """Return the last click of each chunk of `size + 1`, and the number before it."""
     counts = -(-(stops - starts) // (size + 1))
     ordinal = ragged_rows(np.zeros(len(counts)), counts)
     chunk_starts = np.repeat(starts, counts) + ordinal * (size + 1)
@@ -194,7 +194,7 @@ def drop_small_groups(groups: Groups, min_size: int) -> Groups:
 
     Raises DataError if none is.
     """
-    if min_size <= 1:  # no group is empty, so that offsets on disk need not be read
+    if min_size <= 1:  # no group is empty, and offsets on disk need not be read
         return groups
     if all(
         np.diff(part).min(initial=min_size) >= min_size

@@ -1,4 +1,4 @@
-"""Training of groups of a few clicks, each normalised by itself: the paper's recommender."""
+"""Training on windows of clicks, each click normalised by itself: the paper's recommender."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CLICK_VALUES: dict[str, Any] = {
     "weight_decay": 0.2,
     "n_members": 1,
 }
-"""What "auto" stands for where every click is normalised by itself."""
+"""Values of "auto" under normalization="click"."""
 
 CLICK_ONLY: dict[str, Any] = {
     "item_bias": True,
@@ -64,8 +64,7 @@ CLICK_ONLY: dict[str, Any] = {
     "shuffle_pool": None,
     "n_members": "auto",
 }
-"""Parameters that added evidence does not have, with their defaults: another value asks for
-clicks that are normalised by themselves."""
+"""Parameters of normalization="click" alone, with their defaults: any other value selects it."""
 
 
 class WindowTraining(TableRecommender):
@@ -115,7 +114,7 @@ class WindowTraining(TableRecommender):
         self._merge_members()
 
     def _click_only_parameters(self) -> list[str]:
-        """Return the parameters that only clicks normalised by themselves have."""
+        """Return the given parameters that only normalization="click" has."""
         given = [
             name for name, default in CLICK_ONLY.items() if not _equal(getattr(self, name), default)
         ]
@@ -147,7 +146,7 @@ class WindowTraining(TableRecommender):
         return self._in_use("window_size")
 
     def _merge_members(self) -> None:
-        """Keep the members as one model, so that whatever reads a model need not know of them."""
+        """Merge the members into one model."""
         members = self._models()
         # Workers other than the first hold parts of the tables, and answer nothing.
         if len(members) > 1 and members[0].own_ids == slice(None):

@@ -134,8 +134,8 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
                 "is_best": method is result.winner,
                 "is_first": method is result.leader,
                 "n_splits": len(method.splits),
-                "is_level": result.is_level(method),
-                "is_too_few": result.is_too_few(method),
+                "is_tied": result.is_tied(method),
+                "is_inconclusive": result.is_inconclusive(method),
                 "seconds": method.seconds,
                 "trials": [scale(value) for value in method.values(result.metric)],
             }
@@ -205,7 +205,7 @@ def make_sections(outcome: Reproduction) -> list[Section]:
     return sections
 
 
-def not_baselines(recipe: Recipe) -> tuple[str, ...]:
+def excluded_from_tests(recipe: Recipe) -> tuple[str, ...]:
     """Return the rows that ours is not compared with: upper bounds and further readings."""
     return (*recipe.upper_bounds, *recipe.readings)
 
@@ -226,7 +226,7 @@ def _whole_section(plan: Plan, dataset: str, results: Sequence[TrialResult]) -> 
     recipe = plan.recipe
     first, *others = recipe.criteria
     main = under(results, first)
-    sentences = [verdict(main, not_baselines(recipe), test_to_train(recipe))]
+    sentences = [verdict(main, excluded_from_tests(recipe), test_to_train(recipe))]
     for start, share in gap_closed(main).items():
         sentences.append(f"ours closes {share:.0%} of the gap from {start} to supervised.")
     curves: dict[str, list[list[float]]] = {}
@@ -266,7 +266,7 @@ def _views_section(
     sentences = []
     for view in views:
         here = [result for result in main if result.dataset == view.label]
-        words = verdict(here, not_baselines(recipe), test_to_train(recipe))
+        words = verdict(here, excluded_from_tests(recipe), test_to_train(recipe))
         sentences += [f"{view.label.removeprefix(f'{dataset} ')}: {words}"] if words else []
     charts = _noise_charts if recipe.noise is not None else _pair_charts
     return Section(

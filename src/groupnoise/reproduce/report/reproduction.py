@@ -22,7 +22,7 @@ from groupnoise.reproduce.report import (
     mean_ranks,
     rank_tests,
 )
-from groupnoise.reproduce.report.pages import Section, make_sections, not_baselines, under
+from groupnoise.reproduce.report.pages import Section, excluded_from_tests, make_sections, under
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
 
@@ -142,7 +142,7 @@ def reproduction_rows(outcome: Reproduction) -> list[dict[str, Any]]:
     for criterion in plan.recipe.criteria:
         common = {"setting": plan.recipe.setting, "trials": len(plan.seeds), "criterion": criterion}
         chosen = under(outcome.results, criterion)
-        for method, ranks in mean_ranks(chosen, not_baselines(plan.recipe)).items():
+        for method, ranks in mean_ranks(chosen, excluded_from_tests(plan.recipe)).items():
             row = {"dataset": ALL_SETS, "method": method, "metric": "mean rank", **common}
             rows.append({**row, "mean": float(np.mean(ranks)), "std": float(np.std(ranks, ddof=1))})
         for view in plan.views:
@@ -158,7 +158,7 @@ def rank_tables(outcome: Reproduction) -> dict[str, dict[str, list[float]]]:
     """Return for each criterion the rank of every method on each data set, best first."""
     recipe = outcome.plan.recipe
     found = {
-        criterion: mean_ranks(under(outcome.results, criterion), not_baselines(recipe))
+        criterion: mean_ranks(under(outcome.results, criterion), excluded_from_tests(recipe))
         for criterion in recipe.criteria
     }
     return {criterion: table for criterion, table in found.items() if table}
@@ -178,7 +178,7 @@ def signed_ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
         return {}
     recipe = outcome.plan.recipe
     return {
-        criterion: rank_tests(under(outcome.results, criterion), not_baselines(recipe))
+        criterion: rank_tests(under(outcome.results, criterion), excluded_from_tests(recipe))
         for criterion in recipe.criteria
     }
 
