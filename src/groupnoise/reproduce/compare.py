@@ -36,28 +36,27 @@ MAIN_METRICS = {
     "pll": ("accuracy", "approximated accuracy", "covering rate"),
     "rs": ("full NDCG@10", "NDCG@10"),
 }
-"""What methods are ranked by: the first that the data has; those after it need no truth."""
+"""Metrics by which methods are ranked: the first available; later ones need no true labels."""
 EXCLUDED = {
     *("max-matching-mipl", "noisy-labels", "pairwise", "matching", "maximizing", "sasrec-ce"),
     *("lrurec", "comirec", "ease-blocks"),
 }
-"""Methods for other questions, ablations and variants: compared only when they are named."""
+"""Methods for other tasks, ablations and variants: compared only by name."""
 
 NOT_RUN = "not run: the budget was spent"
 Fit = Callable[[MethodEntry], Evaluation]
-"""Fits a method on what one split leaves, and measures it."""
+"""Fits a method on the training part of a split, and evaluates it."""
 METRIC = "full NDCG@10"
 COLUMN = "NDCG@10"
 
 MIN_GROUPS = 10
-"""Groups held out below which figures say little."""
+"""Held-out groups below which metrics are unreliable."""
 
 
 def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEntry]:
-    """Return the methods of a setting by name; all that answer the same question by default.
+    """Return the methods of a setting by name; by default all for the same task.
 
-    In the order in which a budget is spent on them: what is counted or solved, then ours, then
-    what is trained by gradients.
+    Ordered by cost: methods that count or solve, then ours, then those trained by gradients.
     """
     if names:
         found = [find_method(name, setting) for name in dict.fromkeys(names)]
@@ -80,14 +79,14 @@ def compare_methods(
     seed: int = 0,
     on_fit: Callable[[str, int, float | None], None] | None = None,
 ) -> ComparisonOfMethods:
-    """Fit all methods on the same splits and measure them on what each split holds out.
+    """Fit all methods on the same splits and evaluate them on the held-out part of each.
 
-    All methods are run on a split before the next one begins, in the order given, so that a budget
-    that runs out leaves methods that share all splits but the last.
+    All methods run on a split before the next one begins, in the order given, so that after a spent
+    budget they share all splits but the last.
 
     `share`: share of the groups that each split holds out.
-    `budget`: seconds after which no further fit begins, except the first. None sets none.
-    `on_fit`: called with the method, the number of the split, and the main figure, None after a
+    `budget`: seconds after which no further fit begins, except the first; None for no limit.
+    `on_fit`: called with the method, the number of the split, and the main metric, None after a
         failure.
     """
     check_count("splits", n_splits)
@@ -110,7 +109,7 @@ def compare_methods(
     result = next(iter(rounds.ranked().values()))[0]
     names = (*MAIN_METRICS[setting.name], *result.metrics)
     metric = next(name for name in names if name in result.metrics)
-    # What is odd about the first split is so about all of them, such as clicks that are repeated.
+    # Notes on the data, such as repeated clicks, are the same on all splits.
     about = result.notes if setting.judged_by_protocol else ()
     about = tuple(note for note in about if not note.startswith(BEHIND))  # of one method alone
     if len(held) < MIN_GROUPS:
@@ -132,10 +131,10 @@ def compare_methods(
 class RoundRobinFits:
     """Fits of several methods, all on one split before the next one begins.
 
-    `found`, `seconds`: what each method was worth on each split, and how long it took.
-    `failed`: why a method has no figures.
-    `is_over`: whether the budget was spent before all splits were.
-    `spent`: seconds when no further fit began.
+    `found`, `seconds`: the evaluation of each method on each split, and the time of its fit.
+    `failed`: why a method has no metrics.
+    `is_over`: whether the budget was spent before the last fit.
+    `spent`: seconds when it was.
     """
 
     found: dict[str, list[Evaluation]]
@@ -146,15 +145,15 @@ class RoundRobinFits:
 
     @property
     def most_splits(self) -> int:
-        """The most splits that a method which did not fail was run on."""
+        """The most splits that any method has run on."""
         return max(len(self.found[name]) for name in self._names())
 
     def ranked(self) -> dict[str, list[Evaluation]]:
-        """Return what each method that did not fail was worth on its splits, the first first."""
+        """Return the evaluations of each method that did not fail, in the order of the splits."""
         return {name: self.found[name] for name in self._names()}
 
     def compared(self, metric: str) -> tuple[ComparedMethod, ...]:
-        """Return the methods, best first by a figure; those without figures last."""
+        """Return the methods, best first by a metric; failed ones last."""
         ranked = [
             ComparedMethod(
                 name, tuple(each.metrics for each in results), float(np.mean(self.seconds[name]))
@@ -166,7 +165,7 @@ class RoundRobinFits:
         return *ranked, *(ComparedMethod(name, failed=why) for name, why in self.failed.items())
 
     def notes(self, n_splits: int) -> list[str]:
-        """Return a sentence where the budget was spent: what it left out, and what that takes."""
+        """Return a note on a spent budget: which fits are missing, and the budget they need."""
         if not self.is_over:
             return []
         not_run = [name for name, why in self.failed.items() if why == NOT_RUN]
@@ -198,13 +197,13 @@ def fit_round_robin(
     budget: float | None,
     on_fit: Callable[[str, int, float | None], None] | None,
 ) -> RoundRobinFits:
-    """Fit all methods on each split, until a budget of seconds is spent and one has figures.
+    """Fit all methods on each split, until a budget of seconds is spent and one has metrics.
 
-    `fit_on`: returns for the number of a split what fits a method on it. `main_value`: of the
-    figures of a fit, what `on_fit` is told. Raises ParameterError if no method could be fitted.
+    `fit_on`: returns the function that fits a method on a split. `main_value`: selects the metric
+    passed to `on_fit`. Raises ParameterError if no method could be fitted.
     """
     for entry in methods:
-        import_class(entry)  # loading torch is nobody's time
+        import_class(entry)  # the import of torch is not timed
     started = time.perf_counter()
     rounds = RoundRobinFits(
         {each.name: [] for each in methods}, {each.name: [] for each in methods}
@@ -243,12 +242,12 @@ def _fit_and_measure(
 ) -> Evaluation:
     estimator = fit_quietly(setting, make_estimator(entry, seed), training)
     if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_  # what is evaluated are rows of the same table, unnamed
+        del estimator.feature_names_in_  # evaluation passes arrays without names
     return setting.evaluate(estimator, dataset, rows, seed=seed)
 
 
 def make_estimator(entry: MethodEntry, seed: int) -> Any:
-    """Return an estimator at its defaults, behind the library's scaling of features."""
+    """Return an estimator at its defaults, with scaled features."""
     parameters = compared_parameters(entry)
     if "random_state" in parameters_of(entry):
         parameters["random_state"] = seed
@@ -256,7 +255,7 @@ def make_estimator(entry: MethodEntry, seed: int) -> Any:
 
 
 def fit_quietly(setting: Setting[Any], estimator: Any, training: Any) -> Any:
-    """Return the estimator fitted; what it warns of, little data or mere chance, figures show."""
+    """Return the fitted estimator; its warnings on the data are suppressed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return setting.fit(estimator, training)
@@ -266,9 +265,9 @@ def fit_quietly(setting: Setting[Any], estimator: Any, training: Any) -> Any:
 class ProtocolComparison(ComparisonOfMethods):
     """Methods on the same targets, with intervals over users.
 
-    `protocol`: how the log was divided.
-    `users`: whose each target is.
-    `rows`: the figure of each target for each method, a mean over the seeds.
+    `protocol`: of the split.
+    `users`: of each target.
+    `rows`: the metric of each target for each method, a mean over the seeds.
     """
 
     protocol: str = ""
@@ -280,7 +279,7 @@ class ProtocolComparison(ComparisonOfMethods):
         return bootstrap_interval(self.rows[method.name], self.users)
 
     def behind(self, method: ComparedMethod) -> Interval:
-        """Return by how much a method is behind the leader, target by target."""
+        """Return the paired difference of the leader and a method over targets."""
         gap = self.rows[self.leader.name] - self.rows[method.name]
         return bootstrap_interval(gap, self.users)
 
@@ -311,7 +310,7 @@ def compare_under_protocol(
     seed: int = 0,
     on_fit: Callable[[str, int, float | None], None] | None = None,
 ) -> ProtocolComparison:
-    """Fit all methods on what a protocol leaves and measure them on what it asks for."""
+    """Fit all methods on the training clicks of a protocol and evaluate them on its targets."""
     split = setting.divide(dataset, protocol)
 
     def fit_on(number: int) -> Fit:

@@ -1,4 +1,4 @@
-"""What methods are worth beside each other: means, intervals, paired differences, a verdict."""
+"""Comparison of methods: means, intervals, paired differences and a verdict."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from groupnoise.reproduce.report import corrected_t_test
 
 CONFIDENCE = 0.95
 SCALE = 1.0
-"""From the worst to the best value of a figure."""
+"""Range of a metric."""
 MAX_NAMED = 3
-"""Methods level with the leader that are named."""
+"""Most methods tied with the leader that a sentence names."""
 CHANCE, CLEAR = 0.5, 2.0
-"""The AUROC of who knows nothing, and standard errors by which one that tells is above it."""
+"""AUROC of guessing, and the standard errors by which a method must exceed it."""
 
 
 @dataclass(frozen=True)
 class ComparedMethod:
-    """What one method is worth on a data set.
+    """The metrics of one method on a data set.
 
     `name`: as `groupnoise methods` lists it.
-    `splits`: the figures of merit on each split, in the order of the splits.
+    `splits`: the metrics on each split, in order.
     `seconds`: mean seconds of a fit.
-    `failed`: why it has no figures, in a sentence.
+    `failed`: why it has no metrics, in a sentence.
     """
 
     name: str
@@ -38,21 +38,21 @@ class ComparedMethod:
     failed: str | None = None
 
     def values(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return a figure on each split, shape (n_splits,)."""
+        """Return a metric on each split, shape (n_splits,)."""
         return np.array([split.get(metric, math.nan) for split in self.splits])
 
 
 @dataclass(frozen=True)
 class ComparisonOfMethods:
-    """Methods on one data set, best first, with what a reader needs to trust the order.
+    """Methods on one data set, best first, with intervals and paired tests.
 
-    `dataset`, `setting`: what was compared on.
-    `metric`: what methods are ranked by.
-    `needs_truth`: whether that figure rests on true labels of the file.
-    `n_splits`: the most splits that a method was run on; a spent budget leaves some with fewer.
+    `dataset`, `setting`: of the data.
+    `metric`: by which methods are ranked.
+    `needs_truth`: whether the metric needs true labels.
+    `n_splits`: the most splits of any method; a spent budget leaves some with fewer.
     `share`: share of the groups that each split holds out.
-    `methods`: best first; those without figures last.
-    `notes`: what was cut short, and why.
+    `methods`: best first; failed ones last.
+    `notes`: on the data and on a spent budget.
     """
 
     dataset: str
@@ -66,30 +66,30 @@ class ComparisonOfMethods:
 
     @property
     def is_alone(self) -> bool:
-        """Whether a single method has figures, so that it is ahead of nobody."""
+        """Whether a single method has metrics."""
         return len(self.ranked) == 1
 
     @property
     def ranked(self) -> list[ComparedMethod]:
-        """The methods that have figures, best first."""
+        """The methods that did not fail, best first."""
         return [each for each in self.methods if each.failed is None]
 
     @property
     def leader(self) -> ComparedMethod:
-        """The method with the best mean, which need not be ahead beyond chance."""
+        """The method with the best mean, not necessarily significantly so."""
         return self.methods[0]
 
     @property
     def winner(self) -> ComparedMethod | None:
-        """The leader, where it is ahead of every other method beyond chance."""
+        """The leader, if it is significantly ahead of every other method."""
         others = [each for each in self.ranked if each is not self.leader]
         is_told = bool(others) and not any(self.is_tied(each) for each in others)
         return self.leader if is_told else None
 
     def interval(self, method: ComparedMethod) -> Interval:
-        """Return the mean of a method over all splits and its interval, a part of 0 to 1.
+        """Return the mean of a method and its interval, clipped to [0, 1].
 
-        A split that it lacks counts as for the methods that have it.
+        Missing splits are adjusted for as in `adjusted_means`.
         """
         found = corrected_interval(method.values(self.metric), self.share)
         mean = adjusted_means(self.ranked, self.metric)[method.name]
@@ -97,18 +97,18 @@ class ComparisonOfMethods:
         return Interval(mean, *np.clip(ends, 0.0, 1.0).tolist())
 
     def behind(self, method: ComparedMethod) -> Interval:
-        """Return by how much a method is behind the leader, over the splits that both have."""
+        """Return the paired difference of the leader and a method over their common splits."""
         return corrected_interval(self.gaps(self.leader, method), self.share)
 
     def gaps(
         self, one: ComparedMethod, other: ComparedMethod
     ) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return by how much one method is ahead of another on each split that both have."""
+        """Return the differences of two methods on their common splits."""
         n_both = min(len(one.splits), len(other.splits))
         return one.values(self.metric)[:n_both] - other.values(self.metric)[:n_both]
 
     def heading(self, units: str) -> str:
-        """Return what was measured, on what, in one line."""
+        """Return the metric, the data and the splits in one line."""
         told = " by true labels" if self.needs_truth else " by what needs no truth"
         told = "" if self.setting == "rs" else told  # clicks are all the truth there is
         some_lack = any(len(each.splits) < self.n_splits for each in self.ranked)
@@ -119,20 +119,20 @@ class ComparisonOfMethods:
         )
 
     def is_tied(self, method: ComparedMethod) -> bool:
-        """Whether the data cannot tell a method from the leader."""
+        """Whether a method does not differ significantly from the leader."""
         low = self.behind(method).low
         return method is self.leader or math.isnan(low) or low <= 0.0
 
     def is_inconclusive(self, method: ComparedMethod) -> bool:
-        """Whether the interval of the difference is wider than the scale, so that it says nothing.
+        """Whether the interval of the difference is wider than the range of the metric.
 
-        Then groups are too few to call methods level.
+        Then there are too few groups to call methods tied.
         """
         behind = self.behind(method)
         return method is not self.leader and behind.high - behind.low > SCALE
 
     def verdict(self) -> str:
-        """Return who is ahead beyond chance, or that nobody is, and who tells nothing."""
+        """Return a sentence on the significance of the lead, and a warning of chance level."""
         return self._who_is_ahead() + self.chance_warning(self.leader.name)
 
     def _who_is_ahead(self) -> str:
@@ -154,9 +154,9 @@ class ComparisonOfMethods:
         )
 
     def chance_warning(self, name: str) -> str:
-        """Say that a method tells held-out groups no better than by chance; nothing where it does.
+        """Return a warning that a method may be no better than chance, empty if it is.
 
-        One split tells nothing of that.
+        Needs two splits or more.
         """
         values = next(each for each in self.ranked if each.name == name).values(self.metric)
         values = values[~np.isnan(values)]
@@ -207,10 +207,10 @@ class ComparisonOfMethods:
 
 
 def adjusted_means(methods: Sequence[ComparedMethod], metric: str) -> dict[str, float]:
-    """Return the mean of each method as if all had been run on every split.
+    """Return the mean of each method, adjusted for missing splits.
 
-    A value is taken to be what the method is worth and what the split adds to all methods alike,
-    fitted by least squares; where no method lacks a split these are the plain means.
+    Least squares of a method effect plus a split effect; without missing splits these are the plain
+    means.
 
     >>> easy, hard = {"hit": 0.8}, {"hit": 0.6}
     >>> pair = [ComparedMethod("both", (easy, hard)), ComparedMethod("first alone", (easy,))]
@@ -226,7 +226,7 @@ def adjusted_means(methods: Sequence[ComparedMethod], metric: str) -> dict[str, 
                 row[[number, len(methods) + split]] = 1.0
                 rows.append(row)
                 values.append(value)
-    # Of the solutions, which differ by what is moved from methods to splits, any will do.
+    # Solutions differ by a constant between methods and splits, which cancels.
     found = np.linalg.lstsq(np.array(rows), np.array(values), rcond=None)[0]
     means = found[: len(methods)] + found[len(methods) :].mean()
     return {method.name: float(mean) for method, mean in zip(methods, means, strict=True)}

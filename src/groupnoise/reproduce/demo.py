@@ -3,7 +3,7 @@
 All methods of a task share the estimator, the learning rates to choose among, the epochs and the
 validation part; they differ in the objective alone, as in the paper's ablation. The models are
 small and linear, and every parameter that matters is written down here, so that the demonstration
-stays what it is when the defaults of an estimator change.
+does not change with the defaults of an estimator.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OURS = "max_matching"
 
 @dataclass(frozen=True)
 class Gallery(Generic[Picture]):
-    """Pictures of training groups: the first ones as they come, and the first mistakes.
+    """Pictures of training groups: the first ones, and the first mistakes.
 
     Mistakes that are among the first are not repeated.
     """
@@ -84,7 +84,7 @@ class CandidatePicture:
 
 @dataclass(frozen=True)
 class ShownClick:
-    """One click of a history, and what the simulation knows about it."""
+    """One click of a history, and its simulated cause."""
 
     title: str
     shelf: str
@@ -203,12 +203,12 @@ def _gallery(
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How much is trained: enough to tell methods apart, or just enough to see that it works."""
+    """The size of the demonstration: full, or a smoke test."""
 
     feature_rates: tuple[float, ...]
-    """Learning rates to choose among for bags and candidate labels."""
+    """Candidate learning rates for bags and candidate labels."""
     table_rates: tuple[float, ...]
-    """The same for the shop, whose item vectors each see fewer steps."""
+    """Candidate learning rates for the shop, whose item vectors get fewer steps each."""
     n_bags: tuple[int, int, int]
     """Training, validation and test bags."""
     bag_epochs: int
@@ -255,7 +255,7 @@ class DemoTask:
             **ABLATIONS,
             "max_matching_paper": {"selection": "max", "weighting_strength": 1.0},
             OURS: {"selection": soft, "weighting_strength": 1.0},
-            # Shown the truth, a group is one object (or all of one cause): nothing to weigh.
+            # With true labels a group is one object (or all of one cause): no weighting.
             "supervised": {"selection": soft, "weighting_strength": 0.0},
         }
         return [
@@ -271,7 +271,7 @@ class DemoTask:
 
 @dataclass(frozen=True)
 class Demo:
-    """Everything a run of the demonstration gave."""
+    """The results of the demonstration."""
 
     seeds: list[int]
     results: list[TrialResult]
@@ -318,7 +318,7 @@ def demo_tasks(settings: Sequence[str] = SETTINGS, *, quick: bool = False) -> li
                 MaxMatchingRecommender.paper,
                 dim=32,
                 candidates="full",
-                min_window=1,  # the windows are cut already; the supervised ones are short
+                min_window=1,  # windows are given; supervised ones are short
                 batch_size=512,
                 max_epochs=size.recommender_epochs,
             ),

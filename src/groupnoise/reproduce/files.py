@@ -1,4 +1,4 @@
-"""Files of reproductions: recipes, read strictly, and kept trials, a few of them repeated."""
+"""Files of reproductions: recipes, recorded trials, and checks that rerun some of them."""
 
 from __future__ import annotations
 
@@ -184,16 +184,16 @@ def _check_known(where: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 TOLERANCE = 0.005
-"""Most that a figure may differ by: other processors add in another order, and a row may turn."""
+"""Largest difference of a metric: other processors sum in another order."""
 FINAL = "_final"
-"""Ends the names of result files of the seeds that were kept for last."""
+"""Suffix of the result files of the final seeds."""
 ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "ended")
-"""What a line keeps of where a trial came from; versions of packages stand once in the file."""
+"""Provenance recorded in a line; package versions are recorded once in the file."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """One figure of a kept trial beside the same of its repetition."""
+    """A metric of a recorded trial and of its rerun."""
 
     dataset: str
     method: str
@@ -226,7 +226,7 @@ def check_trials(
     n_jobs: int | None = None,
     on_trial: Callable[[list[Repeated]], None] | None = None,
 ) -> list[Repeated]:
-    """Run some of the kept trials of a plan again."""
+    """Rerun some of the recorded trials of a plan."""
     newest = {_trial_key(each): each for each in kept}
     places = {place[:3] for place in newest}
     known = [job for job in plan.jobs if (job.view.label, job.seed, job.row) in places]
@@ -256,7 +256,7 @@ def _trial_key(result: TrialResult) -> tuple[str, int, str, str]:
 
 
 def repeated_figures(before: Any, again: Any, place: str | None = None) -> list[Repeated]:
-    """Return the figures that two results have in common; `place` stands for the data set."""
+    """Pair the common metrics of two results; `place` replaces the name of the data set."""
     return [
         Repeated(
             dataset=again.dataset if place is None else place,
@@ -274,7 +274,7 @@ def repeated_figures(before: Any, again: Any, place: str | None = None) -> list[
 
 
 def read_kept_trials(path: Path) -> list[dict[str, Any]]:
-    """Return the trials of a measure: `rows` of a result file, or lines as a run leaves them."""
+    """Return recorded trials: `rows` of a result file, or the lines of a log."""
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".jsonl":
@@ -287,7 +287,7 @@ def read_kept_trials(path: Path) -> list[dict[str, Any]]:
 
 
 def parse_row(of: Callable[..., Measured], row: dict[str, Any]) -> Measured:
-    """Return a kept row as the trial of a measure that it is."""
+    """Return a recorded row as a trial."""
     try:
         return of(**row)
     except TypeError as error:
@@ -299,7 +299,7 @@ def parse_row(of: Callable[..., Measured], row: dict[str, Any]) -> Measured:
 
 
 def trial_line(result: TrialResult) -> str:
-    """Return a trial on one line: what it was, its figures, its settings, its cost, its origin."""
+    """Return a trial as one line: its name, metrics, settings, cost and provenance."""
     figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
     epochs = f"{counted(result.n_epochs, 'epochs')}, " if result.n_epochs else ""
     made = [f"{name} {result.provenance[name]}" for name in ORIGIN if name in result.provenance]
@@ -340,7 +340,7 @@ def read_trial_line(setting: str, line: str) -> TrialResult:
 
 
 def _read_origin(text: str) -> dict[str, Any]:
-    """Return where a trial came from; earlier lines hold the code and the time alone."""
+    """Parse the provenance of a trial; older lines hold the code and the time alone."""
     earlier = re.fullmatch(r"code (\w+), (\S+)", text)
     if earlier:
         return {"code": earlier[1], "ended": earlier[2]}
@@ -359,8 +359,8 @@ def _parse_value(name: str, value: str) -> Any:
 def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
     """Return the recipe that a result file was made by, and its trials.
 
-    Returns `recipe`: as it was then; `results`: without those that rest on settings of a still
-    earlier recipe. `path`: what `benchmarks/keep_reproduction.py` wrote.
+    Returns `recipe`: as recorded; `results`: without those of an earlier recipe. `path`: what
+    `benchmarks/keep_reproduction.py` wrote.
     """
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""One method on one view of a data set under one seed: a piece of work that can be resumed."""
+"""Jobs of a reproduction: one method on one view of a data set under one seed, resumable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from groupnoise.reproduce.run import TrialResult, run_method
 from groupnoise.reproduce.trials import BagTrial, CandidateTrial, ClickTrial, DataTrial
 
 N_MEASURED = 500
-"""Clicked items over which the share of related answers is measured."""
+"""Clicked items over which the share of related items is computed."""
 QUICK_USERS = 800
 QUICK_ROWS = 1000
 
@@ -33,11 +33,11 @@ QUICK_ROWS = 1000
 def recall_examples(
     trial: ClickTrial, estimator: Any, *, n_items: int, top: int
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Return what a recommender answers to single clicked items.
+    """Return the recommendations for single clicked items.
 
-    Returns `metrics`: the share of answers that have a category in common with the clicked item,
-    where the data has categories; `examples`: for each clicked item its title and its answers, each
-    a title and whether it is related. `trial`: its data must have titles. `n_items`: how many
+    Returns `metrics`: the share of answers that share a category with the clicked item, where the
+    data has categories; `examples`: for each clicked item its title and its answers, each a title
+    and whether it is related. `trial`: its data must have titles. `n_items`: how many
     clicked items to show; the same for every method under one seed.
     """
     clicks = trial.clicks
@@ -78,7 +78,7 @@ def _answers(estimator: Any, items: IntArray, top: int) -> IntArray:
 
 
 def _related(clicks: ClickDataset, items: IntArray, answers: IntArray) -> np.ndarray[Any, Any]:
-    """Return whether each answer has a category in common with its clicked item."""
+    """Return whether each answer shares a category with its clicked item."""
     if clicks.categories is None:
         return np.zeros(answers.shape, dtype=bool)
     kinds = [set(text.split(", ")) - {""} for text in clicks.categories]
@@ -103,7 +103,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What tells this job from every other: settings, and the code that would run it."""
+        """Identifies the job: its settings and a fingerprint of the code."""
         method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
         words = [
             self.view.label,
@@ -178,13 +178,13 @@ Line = TypeVar("Line")
 
 
 def append_line(log: Path, content: Any) -> None:
-    """Add a line of JSON at once, so that a kill loses only what was still running."""
+    """Append a line of JSON, so that a kill loses only unfinished work."""
     with log.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(content) + "\n")
 
 
 def read_lines(log: Path | None, read: Callable[..., Line]) -> list[Line]:
-    """Return what `read` makes of each line of a log, if any; those cut short are left out."""
+    """Return `read` of each line of a log, if any; truncated lines are skipped."""
     found = []
     for line in log.read_text(encoding="utf-8").splitlines() if log and log.is_file() else ():
         try:

@@ -1,4 +1,4 @@
-"""Every method by name: its setting, its class, where it comes from, and which one a fit takes."""
+"""The registry of methods, and the choice of one by held-out comparison."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ ABLATIONS = {
 }
 """The paper's ablations of max-matching; `groupnoise.core.objective` has them too, with torch."""
 COMPARED_SCALING = "standard"
-"""Of baselines in comparisons: by themselves they leave features as they are."""
+"""Scaling of baselines in comparisons; their default is none."""
 OURS = "max-matching"
 BASELINES = {
     "mil": ("milr", "mi-net", "attention-mil", "instance-lr"),
     "pll": ("soft-lr", "pl-knn", "pl-svm", "clpl", "sure", "cc", "proden", "lws"),
     "rs": ("popularity", "cooccurrence", "item-cf", "item-knn", "ease", "als"),
 }
-"""Baselines that cost no more than ours, and are worth asking."""
+"""Baselines considered by `choose_method`: those that cost no more than ours."""
 MAX_ROWS = {"sure": 5_000}
-"""Rows up to which a method fits in memory: SURE solves with a kernel between all rows."""
+"""Largest data of a method: SURE needs a kernel between all rows in memory."""
 N_SPLITS = 3
 ERRORS = 1.0
-"""Standard errors of the paired difference by which a baseline must be ahead to be taken."""
+"""Standard errors of the paired difference by which a baseline must lead to be chosen."""
 ROOT = Path(groupnoise.__path__[0]).parent
 
 
@@ -116,11 +116,11 @@ _TABLE: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("comirec", "ComiRecRecommender", "Cen et al., KDD 2020"),
     ),
 }
-"""Of each setting the methods: name, class, where it comes from, and what makes it what it is."""
+"""The methods of each setting: name, class, source, and fixed parameters."""
 
 
 def _home(setting: str, kind: str) -> str:
-    """Return module and class of a method; ours stand in the package itself."""
+    """Return module and class of a method; ours are exported by the package itself."""
     if kind.startswith(("MaxMatching", "NoisyLabel")):
         return f"groupnoise:{kind}"
     return f"groupnoise.{ROOMS[setting]}.baselines:{kind}"
@@ -141,7 +141,7 @@ METHODS += tuple(
 
 
 def find_method(name: str, setting: str) -> MethodEntry:
-    """Return a method of a setting by name, or say which there are."""
+    """Return a method of a setting by name; an unknown one is refused with the list."""
     fitting = {method.name: method for method in METHODS if method.setting == setting}
     other = next((method.setting for method in METHODS if method.name == name), None)
     if name not in fitting and other is not None:
@@ -164,7 +164,7 @@ def import_class(method: MethodEntry) -> Any:
 
 
 def parameters_of(method: MethodEntry) -> dict[str, Any]:
-    """Return the parameters of a method and their defaults; its class is not loaded."""
+    """Return the parameters of a method and their defaults, without importing its class."""
     module, _, name = method.home.partition(":")
     return {**declared_parameters(module, name), **method.fixed}
 
@@ -176,14 +176,14 @@ def parameters_of_class(name: str) -> dict[str, Any]:
 
 
 def compared_parameters(method: MethodEntry) -> dict[str, Any]:
-    """Return what a method is given in comparisons: what makes it, and scaled features."""
+    """Return the parameters of a method in comparisons: the fixed ones, and scaled features."""
     scaled = {"scaling": COMPARED_SCALING} if parameters_of(method).get("scaling") == "none" else {}
     return {**scaled, **method.fixed}
 
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """The method that was taken, why, and the comparison behind it."""
+    """The chosen method, the reason, and the comparison."""
 
     method: MethodEntry
     sentence: str
@@ -198,7 +198,7 @@ def choose_method(
     seed: int = 0,
     on_fit: Callable[[str, int, float | None], None] | None = None,
 ) -> MethodChoice:
-    """Compare ours with the baselines of a setting and take the one that held-out groups prefer."""
+    """Choose between ours and the baselines of a setting by held-out groups."""
     from groupnoise.reproduce.compare import compare_methods
 
     n_groups = setting.n_groups(training)
@@ -213,7 +213,7 @@ def choose_method(
 
 
 def preferred_method(found: ComparisonOfMethods) -> str:
-    """Return the name of the leader where it is ahead of ours beyond chance, otherwise ours."""
+    """Return the name of the leader if it is significantly ahead of ours, otherwise ours."""
     ours = next((each for each in found.methods if each.name == OURS), found.leader)
     if ours.failed is not None or found.leader is ours:
         return found.leader.name
@@ -239,7 +239,7 @@ def _sentence(found: ComparisonOfMethods, taken: str) -> str:
 
 
 def declared_parameters(module: str, name: str) -> dict[str, Any]:
-    """Return the parameters of a dataclass, or of an `__init__`, and their defaults."""
+    """Parse the parameters of a dataclass, or of an `__init__`, and their defaults."""
     found = _defined(module, name)
     return {} if found is None else {**_of_class(*found)}
 
@@ -281,7 +281,7 @@ def _value(module: str, node: ast.expr | None) -> Any:
 
 @functools.cache
 def _defined(module: str, name: str) -> tuple[str, ast.ClassDef] | None:
-    """Return the class of a name and the module that defines it; None for other packages' own."""
+    """Return the definition of a class and its module; None for classes of other packages."""
     if not module.startswith("groupnoise"):
         return None
     for node in ast.walk(_tree(module)):

@@ -1,4 +1,4 @@
-"""Where a figure comes from: the command, the code, the versions, the machine, and when."""
+"""Provenance of results: command, code, versions, machine and time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ import groupnoise
 PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
 ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
 SHARED = ("core", "training", "decisions")
-"""Rooms that every method rests on."""
+"""Subpackages that every method depends on."""
 TIMES = "reproduce/recipes/times.json"
 PROTOCOL = ("jobs.py", "recipes.py", "run.py", "trials.py")
-"""Modules of this room that decide what is fitted on what, and what is scored."""
+"""Modules of this subpackage that affect results."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """How figures came about."""
+    """Provenance of a report."""
 
     command: str
     seeds: tuple[int, ...]
@@ -50,18 +50,16 @@ def spell_command(arguments: Sequence[str]) -> str:
 
 
 def versions_in_use() -> dict[str, str]:
-    """Return the version of Python and of each package that can change a figure."""
+    """Return the version of Python and of each package that can affect results."""
     found = {package: importlib.metadata.version(package) for package in PACKAGES}
     return {"python": platform.python_version(), **found}
 
 
 @functools.cache
 def code_fingerprint(setting: str) -> str:
-    """Return what changes whenever code that makes the figures of a setting changes.
+    """Return a hash of the code that affects the results of a setting, twelve hexadecimal digits.
 
-    Readers, pages and commands do not count: they make no figure.
-
-    Twelve hexadecimal digits.
+    Readers, pages and commands are left out.
     """
     package = Path(groupnoise.__path__[0])
     rooms = [package / name for name in (*SHARED, ROOMS[setting])]
@@ -75,7 +73,7 @@ def code_fingerprint(setting: str) -> str:
 
 
 def provenance(setting: str) -> dict[str, Any]:
-    """Return what is taken down with every trial, at the moment it ends.
+    """Return the provenance of a trial that just ended.
 
     Commit and whether files differ from it (None outside a checkout), code fingerprint, versions,
     processor, cores, threads, load of the last minute and time.
@@ -98,11 +96,11 @@ def provenance(setting: str) -> dict[str, Any]:
 def checkout(folder: Path = Path(groupnoise.__path__[0])) -> dict[str, Any]:
     """Return the commit of the package's own checkout, if it is one, and whether files differ.
 
-    The times that estimates rest on make no figure, and keeping trials rewrites them.
+    The table of times is left out: recording trials rewrites it.
     """
     try:
         commit = _git(folder, "rev-parse", "HEAD")
-        # A repository that merely holds the environment says nothing about this package.
+        # A repository that merely contains the environment is not this package's.
         _git(folder, "ls-files", "--error-unmatch", "__init__.py")
         changed = _git(folder, "status", "--porcelain", "--", ".", f":(exclude){TIMES}")
         return {"commit": commit, "dirty": bool(changed)}

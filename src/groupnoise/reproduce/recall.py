@@ -1,4 +1,4 @@
-"""`reproduce recall`: recommenders on logs under named protocols, beside what others report."""
+"""`reproduce recall`: recommenders on logs under named protocols, with published results."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ QUICK_PROTOCOLS = ("leave_one_out", "time:0.9", "cold_users")
 QUICK_METHODS = ("max-matching", "popularity", "item-cf", "ease")
 QUICK_USERS = 150
 QUICK_BUDGET = 2.0
-"""Seconds in which ours may choose its settings; it trains on what it has chosen by then."""
+"""Budget in seconds of a default fit in quick runs."""
 MAIN = ("full HIT@10", "full NDCG@10")
 HEAD = ("method", "HIT@10", "NDCG@10", "Recall@100", "coverage@10", "debiased NDCG@10", "seeds")
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """What somebody else reports on a log.
+    """A published result on a log.
 
-    `method`: whose figure it is.
-    `protocol`: under which protocol.
-    `source`: where it stands.
-    `chosen` (one of "validation", "test", "unknown"): what the settings behind it were chosen by.
-    `among`: what the target was ranked among.
-    `note`: what else a reader must know.
+    `method`, `protocol`: of the result.
+    `source`: the publication.
+    `chosen` (one of "validation", "test", "unknown"): the part that hyperparameters were chosen on.
+    `among`: the items that the target was ranked among.
+    `note`: anything else to know.
     """
 
     method: str
@@ -56,7 +55,7 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class RecallSet:
-    """A log of the measure."""
+    """A log of the benchmark."""
 
     name: str
     source: str
@@ -78,16 +77,14 @@ class RecallSet:
 
 @dataclass(frozen=True)
 class RecallTrial:
-    """What one method did on one log under one protocol and seed.
+    """The result of one method on one log under one protocol and seed.
 
-    `dataset`, `protocol`, `method`: what was run on what.
-    `seed`: decided the fit.
-    `metrics`, `validation`: figures on what was asked for, and on what choices may be made by.
+    `metrics`, `validation`: on test and on validation targets.
     `intervals`: ends of the intervals over users.
-    `counts`: users, targets and what was odd.
+    `counts`: of users, targets and special cases.
     `fit_seconds`, `rank_seconds`: processor time of the fit, and of ranking the targets.
-    `failed`: why there are no figures.
-    `provenance`: code, machine and time of this very trial; rows kept before have none.
+    `failed`: why there are no metrics.
+    `provenance`: code, machine and time of the trial; older rows have none.
     """
 
     dataset: str
@@ -126,7 +123,7 @@ def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
 def run_recall_trial(
     log: RecallSet, protocol: str, method: str, seed: int, data_dir: Path | None, quick: bool
 ) -> RecallTrial:
-    """Fit a method at its defaults on what a protocol leaves, and rank what it asks for."""
+    """Fit a method at its defaults on the training clicks of a protocol, and rank its targets."""
     from groupnoise.clicks.evaluation.evaluate import evaluate_queries
     from groupnoise.clicks.evaluation.history_split import split_histories
     from groupnoise.io.setting import find_setting
@@ -174,12 +171,11 @@ def run_recall(
     log: Path | None = None,
     on_result: Callable[[RecallTrial], None] | None = None,
 ) -> tuple[list[RecallTrial], dict[str, str]]:
-    """Run methods on logs under protocols; what this very code has left in a log file stays.
+    """Run methods on logs under protocols, except trials that the same code has logged before.
 
     Returns `results`; `missing`: logs, or logs under a protocol, that were left out, and why.
-    `seeds`: one fit each; methods that draw nothing, on logs that are not simulated, take the
-        first.
-    `protocols`: how logs are divided; a log without times is left out of time splits.
+    `seeds`: one fit each; deterministic methods on logs that are not simulated use the first.
+    `protocols`: of the splits; a log without timestamps is left out of time splits.
     """
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], RecallTrial]] = {}
@@ -231,9 +227,9 @@ def _key(result: RecallTrial) -> Hashable:
 
 
 def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -> str:
-    """Return a table for every log and protocol, published rows below ours.
+    """Return a Markdown table for every log and protocol, published results below ours.
 
-    Markdown; rows that are maxima over test scores say so.
+    Those chosen on test scores are marked.
     """
     found = list(results)
     published = {each.name: each.published for each in sets}

@@ -1,4 +1,4 @@
-"""Recipes: what an experiment compares, on which data, under which protocol."""
+"""Recipes: the methods, data sets and protocol of an experiment."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
 QUICK = {"max_epochs": 2, "n_members": 1, "n_starts": 1, "max_iterations": 30}
 """Parameters that a quick run sets wherever a method has them."""
 QUICK_SECONDS = 0.1
-"""Of a plain fit in a quick run: the first setting is tried, and no other."""
+"""Budget of a default fit in a quick run: only the first option is tried."""
 QUICK_VIEWS = 2
 DEFAULT = "default"
-"""In a recipe: the parameter has the value that the estimator gives it."""
+"""In a recipe: the default value of the estimator."""
 MIN_BAGS = 15
-"""Bags of a class below which a pair is not tried: 8:1:1 would leave one for testing."""
+"""Least bags of each class of a pair: of fewer 8:1:1 leaves one for testing."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Row:
 
     `method`: which estimator; a name of `groupnoise.reproduce.methods.METHODS`.
     `settings`: its parameters; a list is a grid.
-    `like`: a row whose settings are taken first, those for one data set included.
-    `supervised`: whether it is shown the truth: an upper bound.
-    `decides`: whether it is a plain fit, which decides all parameters itself.
+    `like`: a row whose settings are inherited, those for one data set included.
+    `supervised`: whether it is trained on true labels: an upper bound.
+    `decides`: whether it is a default fit, which decides all parameters itself.
     """
 
     method: str
@@ -57,11 +57,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Reading:
-    """A row made from the fits of another.
+    """A row that predicts with the fits of another under other parameters.
 
-    `of`: whose fits.
-    `parameters`: set on the fitted estimator to ask it otherwise.
-    `datasets`: where the row is made; on every data set if empty.
+    `of`: the row of the fits.
+    `parameters`: set on the fitted estimator.
+    `datasets`: of the row; all data sets if empty.
     """
 
     of: str
@@ -74,19 +74,19 @@ class Recipe:
     """One experiment, read from a file.
 
     `name`: the name of the file.
-    `setting` (one of "mil", "pll", "rs"): what kind of data it is about.
+    `setting`: "mil", "pll" or "rs".
     `datasets`: names from `groupnoise data list`.
-    `protocol`: how data is cut and judged, and how many trials there are.
+    `protocol`: of splits and evaluation, and the number of trials.
     `rows`: the methods, as they are fitted.
     `readings`: further rows from the same fits.
-    `stand_ins`: for a data set that may be missing, those that are taken in its place.
-    `by_dataset`: settings of a row that differ on one data set.
-    `published`: figures to print beside ours: dataset, then row, then metric.
+    `stand_ins`: substitutes of a data set that may be missing.
+    `by_dataset`: settings of a row on one data set.
+    `published`: published results by dataset, row and metric.
     `noise`: levels of candidate noise to draw; see `noise_views`.
-    `pair_step`: take pairs of adjacent classes, beginning at every so many-th class.
-    `examples`: how many clicked items to show and how many answers to each.
-    `notes`: what a reader of the report must know.
-    `text`: the file itself, to be kept with results.
+    `pair_step`: step between the first classes of pairs of adjacent classes.
+    `examples`: the number of clicked items to show, and of answers to each.
+    `notes`: shown in the report.
+    `text`: the file itself, recorded with results.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Recipe:
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Every row of the tables: each method, and what else is read from its fits."""
+        """Every row of the tables: each method followed by its readings."""
         names = []
         for name in self.rows:
             names += [name, *(r for r, reading in self.readings.items() if reading.of == name)]
@@ -114,18 +114,18 @@ class Recipe:
 
     @property
     def all_datasets(self) -> tuple[str, ...]:
-        """The data sets and those that may stand in for them."""
+        """The data sets and their substitutes."""
         stand_ins = [name for names in self.stand_ins.values() for name in names]
         return tuple(dict.fromkeys([*self.datasets, *stand_ins]))
 
     @property
     def upper_bounds(self) -> tuple[str, ...]:
-        """The rows that are shown the truth."""
+        """The rows trained on true labels."""
         return tuple(name for name, row in self.rows.items() if row.supervised)
 
     @property
     def criteria(self) -> tuple[str, ...]:
-        """What settings are chosen by, each giving rows of its own."""
+        """Selection criteria of settings, each with rows of its own."""
         if self.setting == "rs":
             return ("validation",)
         return tuple(self.protocol.get("criteria", ("oracle",)))
@@ -133,7 +133,7 @@ class Recipe:
     def settings(self, name: str, dataset: str) -> dict[str, Any]:
         """Return the settings of a row on one data set, lists for grids.
 
-        The word "default" takes back what the row would inherit.
+        The word "default" resets an inherited setting.
         """
         row = self.rows[name]
         inherited = self.settings(row.like, dataset) if row.like else {}
@@ -166,7 +166,7 @@ class Recipe:
     def views(
         self, dataset: str, *, quick: bool = False, data_dir: str | None = None
     ) -> list[DatasetView]:
-        """Return how the experiment looks at a data set: once, or once per noise level or pair."""
+        """Return the views of a data set: one, or one per noise level or class pair."""
         if self.noise is not None:
             found = noise_views(dataset, self.noise)
         elif self.pair_step is not None:
@@ -224,11 +224,11 @@ class EstimatorMaker:
 
 @dataclass(frozen=True)
 class DatasetView:
-    """A data set, and what is done to it before it is split.
+    """A data set and its transformation before the split.
 
-    `dataset`: name of the registry.
-    `noise`: epsilon and tau: candidate labels are drawn anew by the seed of the trial.
-    `pair`: the number of a class: only bags with exactly one of it and its successor are kept.
+    `dataset`: name in the registry.
+    `noise`: epsilon and tau of candidate labels that are drawn anew by the seed of the trial.
+    `pair`: index of a class: only bags with exactly one of it and the next are kept.
     """
 
     dataset: str
@@ -237,7 +237,7 @@ class DatasetView:
 
     @property
     def label(self) -> str:
-        """What to call it in tables."""
+        """Its name in tables."""
         if self.noise is not None:
             return f"{self.dataset} epsilon={self.noise[0]:g} tau={self.noise[1]}"
         if self.pair is not None:

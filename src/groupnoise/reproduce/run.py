@@ -1,4 +1,4 @@
-"""Running a method on a trial: every setting of its grid, the best by validation, one test."""
+"""Running a method on a trial: grid search on validation, then one test."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ from groupnoise.reproduce.trials import ClickTrial, DataTrial, MonitoredFit
 
 Settings = dict[str, Any]
 PREPARATION = ("ordinal_smoothing", "n_members")
-"""What a recipe may say of a classifier that has no such parameter itself."""
+"""Settings of a recipe that wrap classifiers without such a parameter."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A named way to learn, and the settings to choose among.
+    """A method and its hyperparameter grid.
 
-    `name`: what to call it in tables.
+    `name`: in tables.
     `make`: builds an estimator from settings and `random_state`.
     `grid`: values to try for each setting; every combination is fitted.
-    `supervised`: whether it is shown the truth: an upper bound, not a baseline.
-    `readings`: further rows from the same fits: their names, and the parameters that are set on a
-        fitted estimator to be answered otherwise.
-    `is_committee`: whether `n_members` of the settings is not a parameter of the estimator but how
-        many of them are fitted, from different seeds, to answer together.
-    `decides`: whether it is a plain fit: it decides its parameters on the training part, and the
-        validation part chooses nothing.
+    `supervised`: whether it is trained on true labels: an upper bound, not a baseline.
+    `readings`: further rows from the same fits, by name: parameters to set on a fitted estimator.
+    `is_committee`: whether `n_members` in the settings is the number of estimators to fit from
+        different seeds and average, not a parameter of the estimator.
+    `decides`: whether it is a default fit, which decides its parameters on the training part; the
+        validation part is unused.
     """
 
     name: str
@@ -64,7 +63,7 @@ class Method:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one method did on one trial, its settings chosen by one criterion."""
+    """The result of one method on one trial, its settings chosen by one criterion."""
 
     setting: str
     dataset: str
@@ -78,15 +77,15 @@ class TrialResult:
     processor_seconds: float
     criterion: str = "validation"
     test_curve: list[float] = field(default_factory=list)
-    """The test value after every epoch, where a figure asks for it."""
+    """The test value after every epoch, where the recipe asks for it."""
     n_fits: int = 1
-    """How many fits the seconds are for."""
+    """The number of fits."""
     n_epochs: int = 0
-    """How many passes over the training part all fits made together; 0 where none are counted."""
+    """Epochs of all fits together; 0 for methods without epochs."""
     examples: list[dict[str, Any]] = field(default_factory=list)
-    """Answers worth showing, where the experiment asks for them."""
+    """Example answers, where the recipe asks for them."""
     provenance: dict[str, Any] = field(default_factory=dict)
-    """Code, machine and time of this very trial; empty in results of before they were kept."""
+    """Code, machine and time of the trial; empty in older results."""
 
     def as_record(self) -> dict[str, Any]:
         """Return the result as JSON can hold it."""
@@ -151,9 +150,9 @@ def run_method(trial: DataTrial, method: Method) -> tuple[list[TrialResult], Any
 def _final_estimators(
     trial: DataTrial, method: Method, best: Mapping[tuple[str, str], _Fit]
 ) -> dict[tuple[str, str], Any]:
-    """Return what is tested: the chosen fits, or fits anew that also learn from validation.
+    """Return the estimators to test: the chosen fits, or refits that include validation data.
 
-    Those train for as many epochs as validation chose, and rows that chose the same share one.
+    Refits train for the epochs chosen on validation; rows with the same choice share one.
     """
     if not _is_refitted(trial):
         return {row: fit.estimator for row, fit in best.items()}
@@ -171,12 +170,12 @@ def _final_estimators(
 
 
 def _is_refitted(trial: DataTrial) -> TypeGuard[ClickTrial]:
-    """Say whether what was chosen is fitted anew; only click logs have a protocol that does so."""
+    """Return whether the chosen settings are refitted; only click logs have such a protocol."""
     return isinstance(trial, ClickTrial) and trial.refits
 
 
 def _fit(trial: DataTrial, method: Method, settings: Settings) -> MonitoredFit:
-    """Fit under some settings; of a committee, what each criterion keeps of every member."""
+    """Fit under some settings; a committee averages what each criterion keeps of its members."""
     n_members = method.n_estimators(settings)
     if method.is_committee:
         settings = {key: value for key, value in settings.items() if key != "n_members"}
@@ -191,13 +190,13 @@ def _fit(trial: DataTrial, method: Method, settings: Settings) -> MonitoredFit:
 
 
 def _fit_options(method: Method) -> dict[str, bool]:
-    """Return how a method is fitted: shown the truth, or as a plain fit."""
+    """Return the options of `fit` of a trial."""
     return {"supervised": method.supervised, **({"plain": True} if method.decides else {})}
 
 
 @contextmanager
 def temporary_params(estimator: Any, parameters: Settings) -> Iterator[None]:
-    """Set parameters of a fitted estimator for the time of a question."""
+    """Set parameters of a fitted estimator temporarily."""
     before = {name: getattr(estimator, name) for name in parameters}
     for name, value in parameters.items():
         setattr(estimator, name, value)
@@ -220,7 +219,7 @@ def _validation_curve(estimator: Any) -> list[float]:
 
 
 def _best_epoch(estimator: Any) -> int | None:
-    """Return the epoch that validated best, of whichever member; each counts its own epochs."""
+    """Return the best validation epoch of any member."""
     records = _validated(estimator)
     if not records:
         return None
@@ -254,18 +253,16 @@ def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
 
 
 def best_candidates(classifier: Any, rows: Any, candidates: Any) -> NDArray[Any]:
-    """Return the likeliest of each row's own candidates, shape (n_rows,)."""
+    """Return the most probable candidate of each row, shape (n_rows,)."""
     inside = np.where(np.asarray(candidates, dtype=bool), classifier.predict_proba(rows), -1.0)
     return np.asarray(classifier.classes_[inside.argmax(axis=1)])
 
 
 @dataclass
 class SmoothedClassifier:
-    """A classifier whose answers are averaged over labels in an order, such as ages.
+    """A classifier whose probabilities are smoothed over ordered labels, such as ages.
 
-    `classifier`: what is fitted.
-    `ordinal_smoothing`: over how many neighbours answers are averaged, as ours does; 0 leaves them
-        as they are.
+    `ordinal_smoothing`: standard deviation of the smoothing, as in ours; 0 for none.
     """
 
     classifier: Any
@@ -274,7 +271,7 @@ class SmoothedClassifier:
     def fit(
         self, rows: Any, targets: Any, *, validate: Callable[[Any], float] | None = None
     ) -> SmoothedClassifier:
-        """Fit on rows; epochs are validated with averaged answers."""
+        """Fit the classifier; epochs are validated with smoothed probabilities."""
         if validate is not None and self._has_epochs():
             self.classifier.fit(rows, targets, validate=lambda _: validate(self))
         else:
@@ -286,7 +283,7 @@ class SmoothedClassifier:
 
     @property
     def keep(self) -> str:
-        """Which epoch is kept: the best, or the last where there are none to watch."""
+        """Which epoch is kept: the best, or the last of a classifier without validation."""
         return "best" if self._has_epochs() else "last"
 
     @property
@@ -312,7 +309,7 @@ class SmoothedClassifier:
         return smooth_over_neighbours(logs, self.ordinal_smoothing).exp().numpy()
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """Return the likeliest label of each row, shape (n_rows,)."""
+        """Return the most probable label of each row, shape (n_rows,)."""
         if self.ordinal_smoothing == 0.0:
             return np.asarray(self.classifier.predict(rows))
         return np.asarray(self.classes_[self.predict_proba(rows).argmax(axis=1)])
@@ -322,18 +319,18 @@ class SmoothedClassifier:
 
 @dataclass
 class Committee:
-    """Fitted classifiers that answer with their mean probabilities."""
+    """An ensemble of fitted classifiers with averaged probabilities."""
 
     members: list[Any]
 
     @property
     def history_(self) -> list[dict[str, Any]]:
-        """The records of the first member, as an example of all."""
+        """The records of the first member."""
         return getattr(self.members[0], "history_", [])
 
     @property
     def ordinal_smoothing(self) -> float:
-        """Over how many neighbouring labels each member averages its answers."""
+        """The smoothing of every member."""
         return float(self.members[0].ordinal_smoothing)
 
     @ordinal_smoothing.setter
@@ -351,14 +348,14 @@ class Committee:
         return np.asarray(np.mean([each.predict_proba(rows) for each in self.members], axis=0))
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """Return the likeliest label of each row, shape (n_rows,)."""
+        """Return the most probable label of each row, shape (n_rows,)."""
         return np.asarray(self.classes_[self.predict_proba(rows).argmax(axis=1)])
 
     disambiguate = best_candidates
 
 
 def member_seeds(random_state: int, n_members: int) -> list[int]:
-    """Return a seed for each member: the given one if there is but one."""
+    """Return a seed for each member: the given one for a single member."""
     if n_members == 1:
         return [random_state]
     generator = np.random.default_rng(random_state)

@@ -1,4 +1,4 @@
-"""Running trials on several processes, resumable: a recipe, or a measure whose log is kept."""
+"""Running the trials of a recipe or of a benchmark on several processes, resumable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.run import TrialResult
 
 UNKNOWN_SECONDS = 5.0
-"""Taken for a fit of which nothing is recorded, nor of its neighbours."""
+"""Estimate for a fit without any record."""
 
 RecordedTimes = dict[str, dict[str, float]]
 """For each data set, the processor seconds of one fit of each row."""
@@ -62,7 +62,7 @@ class TimeTable:
 
 
 def experiment_key(name: str, *, quick: bool) -> str:
-    """Return under which name the times of an experiment are recorded."""
+    """Return the key of an experiment in the table of times."""
     return f"{name} --quick" if quick else name
 
 
@@ -79,7 +79,7 @@ def fit_seconds(results: Sequence[TrialResult]) -> RecordedTimes:
 
 
 class TimeLeft:
-    """What is left of a run, in seconds, learning from how long finished jobs took."""
+    """Estimates the remaining seconds of a run from the duration of finished jobs."""
 
     def __init__(self, table: TimeTable, jobs: Sequence[Job], n_jobs: int) -> None:
         self._expected = {job.key: table.seconds(job) for job in jobs}
@@ -87,7 +87,7 @@ class TimeLeft:
         self._expected_of_done, self._seconds_of_done = 0.0, 0.0
 
     def finish(self, key: str, seconds: float | None) -> None:
-        """Take note of a finished job; of a resumed one nothing is learned, so None."""
+        """Record a finished job; `seconds` is None for a resumed one."""
         expected = self._expected.pop(key)
         if seconds is not None:
             self._expected_of_done += expected
@@ -95,7 +95,7 @@ class TimeLeft:
 
     @property
     def seconds(self) -> float:
-        """Return the estimate for the jobs that are left."""
+        """The estimate for the remaining jobs."""
         pace = self._seconds_of_done / self._expected_of_done if self._expected_of_done else 1.0
         return pace * sum(self._expected.values()) / self._n_jobs
 
@@ -147,7 +147,7 @@ def _on_one_thread(position: int, job: Callable[[], Result]) -> tuple[int, Resul
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run of a recipe will do."""
+    """The jobs of a run of a recipe."""
 
     recipe: Recipe
     seeds: tuple[int, ...]
@@ -159,7 +159,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out of a plan."""
+    """The results of a plan."""
 
     plan: Plan
     results: list[TrialResult]
@@ -174,7 +174,7 @@ def plan_reproduction(
     quick: bool = False,
     data_dir: Path | None = None,
 ) -> Plan:
-    """Say what a run of a recipe will do, and what is missing for it."""
+    """Return the jobs of a run of a recipe, and the missing data sets."""
     _check_setting(methods, recipe.row_names, f"{recipe.name} has no method")
     _check_setting(datasets, recipe.all_datasets, f"{recipe.name} has no data set")
     rows = tuple(methods or recipe.row_names)

@@ -1,7 +1,6 @@
-"""One data set under one seed, in each setting: how to fit, choose and score.
+"""Trials: one data set under one seed in each setting, with fit, validation and test.
 
-A trial knows its training, validation and test parts. Methods are compared by handing the same
-trial to each of them; the test part is touched once, after everything is chosen.
+Methods are compared on the same trial; the test part is used once, after everything is chosen.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ from groupnoise.io.datasets import (
 )
 
 TOLERANCES = {"MAE3": 3, "MAE5": 5}
-"""Metrics of ages, as FG-NET's users name them: right within so many years."""
+"""Metrics of ages, as named for FG-NET: accuracy within so many years."""
 TOP = 10
 VALIDATION_WINDOWS = 3000
-"""Windows looked at after every epoch; enough for a standard error below one point."""
+"""Windows evaluated after every epoch; enough for a standard error below one point."""
 
 
 @dataclass
 class MonitoredFit:
-    """What came of a fit.
+    """The outcome of a fit monitored on the validation part.
 
-    `kept`: for each criterion the estimator at the epoch that was best by it; the same one for all
-        where an estimator keeps its last epoch or has none.
-    `followed`: what was taken down after every epoch; it chose nothing.
-    `n_epochs`: how many passes over the training part were made, by all members together.
+    `kept`: for each criterion the estimator at its best epoch; the same one for all where an
+        estimator keeps its last epoch or has none.
+    `followed`: a value recorded after every epoch, which is not used for selection.
+    `n_epochs`: of all members together.
     """
 
     kept: dict[str, Any] = field(default_factory=dict)
@@ -68,11 +67,11 @@ def fit_monitored(
     follow: Callable[[Any], float] | None = None,
     **more: Any,
 ) -> MonitoredFit:
-    """Fit an estimator, watching the validation part where it can.
+    """Fit an estimator, monitored on the validation part where it supports that.
 
-    The estimator itself keeps the best epoch by the main criterion; copies are made at the best
-    epochs by the others, so that one fit serves all of them. `follow`: called with the estimator
-    after every epoch, its value taken down. `more`: handed to `fit` as far as it knows them.
+    The estimator keeps the best epoch by the main criterion; copies are made at the best epochs by
+    the others, so that one fit serves all of them. `follow`: called with the estimator after every
+    epoch, its value recorded. `more`: passed to `fit` if it has such parameters.
     """
     watched = MonitoredFit()
     main, *others = judge.criteria
@@ -96,16 +95,16 @@ def fit_monitored(
 
 
 def fit_plain(judge: DataTrial, estimator: Any, *inputs: Any, **more: Any) -> MonitoredFit:
-    """Fit an estimator that decides by itself; the validation part is not looked at."""
+    """Fit an estimator that decides by itself; the validation part is unused."""
     with warnings.catch_warnings():
-        # What a plain fit warns of (little data, no better than chance) the figures show.
+        # Warnings on the data (too little, no better than chance) are expected.
         warnings.simplefilter("ignore")
         estimator.fit(*inputs, **more)
     return MonitoredFit(dict.fromkeys(judge.criteria, estimator))
 
 
 def keeps_best_epoch(estimator: Any) -> bool:
-    """Say whether an estimator keeps the epoch that validates best."""
+    """Return whether an estimator keeps its best validation epoch."""
     return has_fit_parameter(estimator, "validate") and getattr(estimator, "keep", "best") == "best"
 
 
@@ -115,7 +114,7 @@ class BagTrial:
 
     Only instances that belong to a class are scored: background has no label to be right about.
 
-    `follow_test`: whether the test accuracy after every epoch is taken down, for a figure.
+    `follow_test`: whether the test accuracy is recorded after every epoch.
     """
 
     dataset: str
@@ -131,7 +130,7 @@ class BagTrial:
         """Fit on labelled bags, or on labelled instances."""
         if supervised:
             rows, targets = _known_instances(self.train)
-            inputs = Groups(rows, np.arange(len(rows) + 1))  # each its own bag, as is meant
+            inputs = Groups(rows, np.arange(len(rows) + 1))  # bags of one instance
         else:
             inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
         if plain:
@@ -176,10 +175,10 @@ def _known_instances(part: BagDataset) -> tuple[Any, IntArray]:
 class CandidateTrial:
     """Rows with candidate labels cut in three.
 
-    `criteria` (one of "oracle", "covering_rate", "approximated_accuracy"): what settings are chosen
-        by, each in its own row: true validation labels, or quantities that need none.
-    `ordered`: whether classes are numbers in order, such as ages: errors within a tolerance count
-        too.
+    `criteria`: selection criteria of settings, each with a row of its own: "oracle", the accuracy
+        on true labels, or "covering_rate" and "approximated_accuracy", which need none.
+    `ordered`: whether classes are ordered numbers, such as ages: accuracy within a tolerance is
+        reported too.
     """
 
     dataset: str
@@ -240,8 +239,8 @@ class ClickTrial:
     """Windows of a click log cut in three; chosen by NDCG@10 on validation windows.
 
     `full`: whether test figures over the whole catalogue are reported beside the sampled ones.
-    `refits`: whether what was chosen is fitted anew on training and validation windows: all that
-        comes before the test, as in the authors' code, which has no validation part.
+    `refits`: whether the chosen settings are refitted on training and validation windows, as in the
+        authors' code, which has no validation part.
     """
 
     dataset: str
@@ -256,7 +255,7 @@ class ClickTrial:
     def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> MonitoredFit:
         """Fit on windows, or on the clicks of each window that truly led to the next.
 
-        A plain fit reads the histories themselves, as far as the windows go.
+        A default fit reads the histories up to the held-out windows.
         """
         if plain:
             histories = self._histories_before(self.split.validation, self.split.test)
@@ -267,7 +266,7 @@ class ClickTrial:
             self._training_groups(self.split.train, supervised),
             None,
             item_ids=self.clicks.item_ids,
-            validation=self._watched.groups,
+            validation=self._validation_windows.groups,
         )
 
     def refit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> None:
@@ -281,9 +280,9 @@ class ClickTrial:
         estimator.fit(training_groups, item_ids=self.clicks.item_ids)
 
     def _training_groups(self, windows: Windows, supervised: bool) -> Groups:
-        """Return what is learnt from windows; if supervised, only clicks that led to the next.
+        """Return the groups of windows; if supervised, only clicks that led to the next.
 
-        A window without such a click keeps all of them: its target still tells what is popular.
+        A window without such a click keeps all of them.
         """
         if not supervised:
             return windows.groups
@@ -292,7 +291,7 @@ class ClickTrial:
         return only_objects(windows.groups, related | np.repeat(~some, windows.groups.sizes))
 
     def _histories_before(self, *parts: Windows) -> Groups:
-        """Return every history up to the first click that one of the parts asks for."""
+        """Return every history up to its first target in the given parts."""
         histories = self.clicks.histories
         lengths = np.asarray(histories.sizes).copy()
         for part in parts:
@@ -301,8 +300,8 @@ class ClickTrial:
         return only_objects(histories, kept)
 
     @cached_property
-    def _watched(self) -> Windows:
-        """The validation windows looked at after every epoch."""
+    def _validation_windows(self) -> Windows:
+        """The validation windows evaluated after every epoch."""
         windows = self.split.validation
         rows = np.arange(len(windows.users))
         if len(rows) > VALIDATION_WINDOWS:
@@ -312,7 +311,7 @@ class ClickTrial:
 
     def validation_value(self, estimator: Any, criterion: str = "validation") -> float:
         """Return NDCG@10 against 100 negatives on validation windows."""
-        return self._metrics(estimator, self._watched, "sampled")[1]
+        return self._metrics(estimator, self._validation_windows, "sampled")[1]
 
     def test_metrics(self, estimator: Any) -> dict[str, float]:
         """Return HIT@10 and NDCG@10 against 100 negatives, and over the catalogue if asked."""

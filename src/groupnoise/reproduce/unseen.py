@@ -1,4 +1,4 @@
-"""`reproduce unseen`: every method at its defaults on data nobody tuned for, and who is behind."""
+"""`reproduce unseen`: every method at its defaults on data that nobody tuned for."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ from groupnoise.reproduce.running import run_trials
 from groupnoise.reproduce.unseen_sets import UnseenSet, read_unseen_sets
 
 SHARE = 0.25
-"""Share of bags and rows that is tested on; of every history the last click is."""
+"""Share of bags and rows for testing; of every history the last click."""
 TRAINING_ROWS = "accuracy on training rows"
-"""How often the best candidate of a row that was trained on is its true label."""
+"""Metric: how often the best candidate of a training row is its true label."""
 MAX_USERS = 3000
 QUICK_GROUPS = 120
 
 
 @dataclass(frozen=True)
 class UnseenResult:
-    """What one method did on one set under one seed.
+    """The result of one method on one set under one seed.
 
-    `dataset`, `part`, `setting`, `method`: what was run on what.
-    `seed`: decided data, split and fit.
-    `metrics`: figures on what was held out; empty after a failure.
-    `seconds`, `processor_seconds`: what fit and evaluation took.
-    `failed`: why there are no figures.
-    `provenance`: code, machine and time of this very trial; results kept before have none.
+    `seed`: of data, split and fit.
+    `metrics`: on held-out groups; empty after a failure.
+    `seconds`, `processor_seconds`: of fit and evaluation.
+    `failed`: why there are no metrics.
+    `provenance`: code, machine and time of the trial; older results have none.
     """
 
     dataset: str
@@ -63,7 +62,7 @@ class UnseenResult:
 def run_unseen_trial(
     unseen: UnseenSet, method: str, seed: int, data_dir: Path | None, quick: bool
 ) -> UnseenResult:
-    """Fit a method at its defaults on a set and measure it on what was held out."""
+    """Fit a method at its defaults on a set and evaluate it on held-out groups."""
     about = (unseen.name, unseen.part, unseen.setting, method, seed)
     data = unseen.load(seed, data_dir)
     setting = setting_of(data)
@@ -71,7 +70,7 @@ def run_unseen_trial(
     if quick and setting.n_groups(data) > QUICK_GROUPS:
         rows = generator.permutation(setting.n_groups(data))[:QUICK_GROUPS]
         data = setting.subset(data, np.sort(rows))
-    # Of a log every user's last click is tested on, a sample of them where they are many.
+    # Of a log the last click of every user is a test target, of at most MAX_USERS users.
     share = 1.0 if setting.name == "rs" else SHARE
     rows = setting.hold_out(data, share, seed)
     training = setting.without(data, rows)
@@ -109,7 +108,7 @@ def run_unseen(
     log: Path | None = None,
     on_result: Callable[[UnseenResult], None] | None = None,
 ) -> tuple[list[UnseenResult], dict[str, str]]:
-    """Run all methods on all sets; what this very code has left in a log stays."""
+    """Run all methods on all sets, except trials that the same code has logged before."""
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], UnseenResult]] = {}
     for unseen in sets:
@@ -152,15 +151,13 @@ def _key(result: UnseenResult) -> Hashable:
 
 @dataclass(frozen=True)
 class UnseenSummary:
-    """Who is ahead in one setting and part.
+    """Ranks, wins and regret of the methods on the sets of one setting and part.
 
-    `setting`, `part`: which sets.
-    `means`: for each set its main figure and the mean of each method.
-    `metrics`: the main figure of each set.
-    `ranks`: mean rank of the methods that were run on all sets; 1 is best, ties share.
+    `means`: for each set the mean of each method.
+    `metrics`: the main metric of each set.
+    `ranks`: mean rank of the methods that ran on all sets; 1 is best, ties share.
     `wins`: sets on which a method is best.
-    `regret`: for each set by how much ours is behind the best method, 0 where it is best; relative
-        to the best on click logs.
+    `regret`: for each set the gap of ours to the best method; relative to the best on click logs.
     """
 
     setting: str
@@ -183,7 +180,7 @@ def summarise_unseen(results: Iterable[UnseenResult]) -> list[UnseenSummary]:
 
 
 def _summary(setting: str, part: str, here: Sequence[UnseenResult]) -> UnseenSummary | None:
-    """Return who is ahead on sets of one setting and part; None where nobody was run on all."""
+    """Return the summary of one setting and part; None if no method ran on all sets."""
     from scipy.stats import rankdata
 
     means: dict[str, dict[str, float]] = {}
@@ -224,14 +221,14 @@ def _summary(setting: str, part: str, here: Sequence[UnseenResult]) -> UnseenSum
 
 
 def _regret(values: Mapping[str, float], *, is_relative: bool) -> float:
-    """Return by how much ours is behind the best method."""
+    """Return the gap of ours to the best method."""
     top = max(values.values())
     gap = top - values[OURS]
     return gap / top if is_relative and top > 0 else gap
 
 
 def unseen_markdown(summaries: Sequence[UnseenSummary]) -> str:
-    """Return the summaries as Markdown tables, where we lose first."""
+    """Return the summaries as Markdown tables, with the largest regret of ours."""
     lines: list[str] = []
     for summary in summaries:
         methods = sorted(summary.ranks, key=lambda name: summary.ranks[name])

@@ -20,17 +20,17 @@ from groupnoise.io.registry import find_dataset
 PARTS = ("design", "check")
 NOISES = ("uniform", "correlated", "instance")
 BAG_SIZES = (20, 41)
-"""Digits in a bag of the sets with stated witness rates; a rate of 3 % is one of about thirty."""
+"""Range of bag sizes of the sets with given witness rates; 3 % is one of about thirty."""
 
 
 @dataclass(frozen=True)
 class UnseenSet:
-    """One data set of the measure.
+    """One data set of the benchmark.
 
-    `name`: what tables call it.
-    `part` (one of "design", "check"): whether it may be looked at while methods are made.
-    `source`: a name of the registry, or "digit-witnesses", "table" or "shop-without-order".
-    `draw`: how it is drawn; there is no place for parameters of a method.
+    `name`: in tables.
+    `part`: "design", if it may be used while methods are developed, or "check".
+    `source`: a name in the registry, or "digit-witnesses", "table" or "shop-without-order".
+    `draw`: parameters of how it is drawn; methods have none.
     """
 
     name: str
@@ -45,7 +45,7 @@ class UnseenSet:
         return own.get(self.source) or find_dataset(self.source).setting
 
     def load(self, seed: int, data_dir: Path | None = None) -> Any:
-        """Return the data; the seed decides what is drawn, and nothing else."""
+        """Return the data, drawn by the seed."""
         from groupnoise.clicks.shop import make_shop
         from groupnoise.io.named import load_dataset
 
@@ -116,7 +116,7 @@ def candidate_table(
     n_rows: int | None = None,
     data_dir: Path | None = None,
 ) -> PartialLabelDataset:
-    """Return a table with a class per row, whose candidates are drawn."""
+    """Return a labelled table with drawn candidate labels."""
     features, truth = _table(table, n_rows, generator, data_dir)
     if n_rows is not None and n_rows < len(truth):
         rows = generator.permutation(len(truth))[:n_rows]
@@ -165,7 +165,7 @@ def noisy_candidates(
     noise: str,
     generator: np.random.Generator,
 ) -> BoolArray:
-    """Return candidates of rows whose class is known: `noise` is one of `NOISES`."""
+    """Return candidates of rows with known classes; `noise` is one of `NOISES`."""
     from groupnoise.candidates.synthetic import add_candidates
 
     if noise not in NOISES:
@@ -186,7 +186,7 @@ def noisy_candidates(
 def confusable_candidates(
     features: FloatArray, truth: IntArray, n_classes: int, generator: np.random.Generator
 ) -> BoolArray:
-    """Return candidates that depend on the row: labels a weak linear model takes for likely."""
+    """Return instance-dependent candidates: labels that a weak linear model finds likely."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -204,7 +204,7 @@ def confusable_candidates(
 
 
 def cover_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Return a table like one of land cover: skewed numbers, soils, classes of uneven size."""
+    """Return a table like that of Covertype: skewed numbers, soils, imbalanced classes."""
     n_soils, n_classes = 20, 7
     hidden = generator.normal(size=(n_rows, 6))
     numbers = hidden @ generator.normal(size=(6, 10)) + 0.7 * generator.normal(size=(n_rows, 10))
@@ -221,7 +221,7 @@ def cover_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray,
 
 
 def text_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Return short texts as TF-IDF rows: common words of all, and some words of each topic."""
+    """Return short texts as TF-IDF rows: common words, and some words of a topic each."""
     n_words, n_topics, of_topic = 500, 20, 0.12
     common = 1.0 / np.arange(1, n_words + 1)
     topics = generator.dirichlet(np.full(n_words, 0.05), size=n_topics)
@@ -237,7 +237,7 @@ def text_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray, 
 
 
 def shuffle_histories(dataset: ClickDataset, generator: np.random.Generator) -> ClickDataset:
-    """Return a log whose clicks are sets: the order inside each history is drawn anew."""
+    """Return a log with the order inside each history shuffled."""
     histories = dataset.histories
     order = np.lexsort((generator.random(histories.n_objects), histories.group_of_object))
     shuffled = Groups(np.asarray(histories.objects)[order], histories.offsets)

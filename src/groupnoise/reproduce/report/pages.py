@@ -1,4 +1,4 @@
-"""What pages show: of the demonstration, of a comparison, of each data set of a reproduction."""
+"""Contents of the HTML pages: the demonstration, a comparison, a reproduction."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ SETTING_WORDS = {
     "From five clicks, the model must rank the next one among 100 items that were not clicked.",
 }
 WATCHED = {"mil": "accuracy", "pll": "accuracy", "rs": "NDCG@10"}
-"""What is measured on the validation part after every epoch."""
-RIVALS = ("pairwise", "maximizing")
+"""Validation metric after every epoch."""
+COMPARED = ("pairwise", "maximizing")
 UPPER_BOUNDS = ("supervised",)
 CHOSEN_RIGHT = "chosen right"
 WIDTH, LEFT, ROW = 640, 150, 26
-LEAST_SPAN = 0.05
-"""What the axis of a comparison spans at least, so that nothing is not drawn large."""
+MIN_SPAN = 0.05
+"""Smallest range of the axis of a comparison, so that tiny differences look tiny."""
 
 
 def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
@@ -94,7 +94,7 @@ def _section(setting: str, demo: Demo) -> dict[str, Any]:
             comparison
             for metric in table.metrics
             if metric != CHOSEN_RIGHT
-            for comparison in compare(results, OURS, RIVALS, metric)
+            for comparison in compare(results, OURS, COMPARED, metric)
         ],
         "chart": curve_chart(
             {row.method: [r.curve for r in results if r.method == row.method] for row in table.rows}
@@ -116,7 +116,7 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
     ends = [
         end for each in intervals for end in (each.low, each.mean, each.high) if not math.isnan(end)
     ]
-    lowest = min(min(ends), max(ends) - LEAST_SPAN)  # methods that are level stand so
+    lowest = min(min(ends), max(ends) - MIN_SPAN)  # tied methods look tied
     scale = Scale(lowest, max(ends), LEFT, WIDTH - 20)
     rows: list[dict[str, Any]] = []
     for number, (method, interval) in enumerate(zip(ranked, intervals, strict=True)):
@@ -165,7 +165,7 @@ class TitledChart:
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """What a method cost and which settings validation chose."""
+    """The cost of a method and the settings chosen on validation."""
 
     method: str
     seconds: float
@@ -176,7 +176,7 @@ class MethodFacts:
 
 @dataclass(frozen=True)
 class Section:
-    """What the report shows of one data set."""
+    """The report on one data set."""
 
     name: str
     table: ResultTable
@@ -185,7 +185,7 @@ class Section:
     charts: list[TitledChart]
     facts: list[MethodFacts]
     other_tables: dict[str, ResultTable] = field(default_factory=dict)
-    """The same figures where settings were chosen by another criterion."""
+    """The same metrics with settings chosen by another criterion."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """For each method, its answers to the same clicked items."""
 
@@ -206,7 +206,7 @@ def make_sections(outcome: Reproduction) -> list[Section]:
 
 
 def excluded_from_tests(recipe: Recipe) -> tuple[str, ...]:
-    """Return the rows that ours is not compared with: upper bounds and further readings."""
+    """Return the rows left out of tests: upper bounds and readings."""
     return (*recipe.upper_bounds, *recipe.readings)
 
 
@@ -222,7 +222,7 @@ def under(results: Sequence[TrialResult], criterion: str) -> list[TrialResult]:
 
 
 def _whole_section(plan: Plan, dataset: str, results: Sequence[TrialResult]) -> Section:
-    """Return the section of a data set that is taken whole: metrics are the columns."""
+    """Return the section of a data set with one view: metrics are the columns."""
     recipe = plan.recipe
     first, *others = recipe.criteria
     main = under(results, first)
@@ -256,7 +256,7 @@ def _whole_section(plan: Plan, dataset: str, results: Sequence[TrialResult]) -> 
 def _views_section(
     plan: Plan, dataset: str, views: Sequence[DatasetView], results: Sequence[TrialResult]
 ) -> Section:
-    """Return the section of a data set looked at several times: the views are the columns."""
+    """Return the section of a data set with several views, which are the columns."""
     recipe = plan.recipe
     main = under(results, recipe.criteria[0])
     metric = main_metric(main)

@@ -27,14 +27,14 @@ from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
 
 TITLE = 70
-"""The most letters of a title in a list of examples."""
+"""Longest title in a list of examples, in characters."""
 CRITERION_WORDS = {
     "oracle": "true labels of the validation part",
     "covering_rate": "covering rate, without labels",
     "approximated_accuracy": "approximated accuracy, without labels",
     "validation": "the validation part",
 }
-"""What settings are chosen by, in words."""
+"""Descriptions of the selection criteria."""
 COSTS = ("method", "seconds a trial", "fits a trial", "epochs a trial", "values chosen (trials)")
 ALL_SETS = "all sets"
 WIDTH, LEFT, RIGHT = 720, 190, 190
@@ -165,7 +165,7 @@ def rank_tables(outcome: Reproduction) -> dict[str, dict[str, list[float]]]:
 
 
 def rank_pictures(outcome: Reproduction) -> dict[str, RankPicture]:
-    """Return for each criterion the picture of mean ranks, where sets are enough and apart."""
+    """Return for each criterion the critical-difference diagram, if data sets suffice."""
     if not _sets_are_apart(outcome):
         return {}
     found = {key: rank_picture(table) for key, table in rank_tables(outcome).items()}
@@ -173,7 +173,7 @@ def rank_pictures(outcome: Reproduction) -> dict[str, RankPicture]:
 
 
 def signed_ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
-    """Return for each criterion how sure it is that ours differs from each baseline."""
+    """Return for each criterion the adjusted p-values of ours against each baseline."""
     if not _sets_are_apart(outcome):
         return {}
     recipe = outcome.plan.recipe
@@ -184,9 +184,9 @@ def signed_ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
 
 
 def _sets_are_apart(outcome: Reproduction) -> bool:
-    """Whether every data set is looked at once.
+    """Whether every data set has one view.
 
-    Levels of noise, or pairs of classes, of one data set are no independent sets to test over.
+    Noise levels, or class pairs, of one data set are not independent samples for a test.
     """
     datasets = [view.dataset for view in outcome.plan.views]
     return len(set(datasets)) == len(datasets)
@@ -206,7 +206,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Bar:
-    """Methods that cannot be told apart, from the best to the worst of them."""
+    """A clique of methods that do not differ significantly."""
 
     low: float
     high: float
@@ -215,7 +215,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class RankPicture:
-    """Where everything of a critical-difference picture lies."""
+    """The layout of a critical-difference diagram."""
 
     distance: float
     ticks: list[Tick]
@@ -229,7 +229,7 @@ class RankPicture:
 
 
 def rank_picture(ranks: Mapping[str, Sequence[float]]) -> RankPicture | None:
-    """Lay out the picture; None where there are too few methods or data sets for the test."""
+    """Lay out the diagram; None with too few methods or data sets for the test."""
     found = critical_difference(ranks)
     if found is None:
         return None
