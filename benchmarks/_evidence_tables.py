@@ -9,7 +9,7 @@ from _record import markdown
 from _reproduction_tables import NAMES, OURS_IN_SOME_FORM, UNSMOOTHED
 
 from groupnoise.reproduce.files import read_trial_line
-from groupnoise.reproduce.report import PairedDifference, corrected_t_test, holm
+from groupnoise.reproduce.report.tables import PairedDifference, corrected_t_test, holm
 
 MAX_P = 0.05
 TEST_TO_TRAIN = 1 / 8

@@ -36,7 +36,7 @@ from groupnoise.exceptions import MissingDataError
 from groupnoise.io import load_dataset
 from groupnoise.io.datasets import split_rows, subset_bags
 from groupnoise.reproduce.jobs import append_line, read_lines
-from groupnoise.reproduce.report import corrected_t_test, holm
+from groupnoise.reproduce.report.tables import corrected_t_test, holm
 
 LOG = Path("runs/ablation/trials.jsonl")
 FRACTIONS = (0.8, 0.2)

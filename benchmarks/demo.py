@@ -11,7 +11,7 @@ from typing import Any
 from _record import write_result
 
 from groupnoise.reproduce.demo import Demo, demo_tasks, run_demo
-from groupnoise.reproduce.report import compare
+from groupnoise.reproduce.report.tables import compare
 from groupnoise.reproduce.run import summarise
 
 OURS = "max_matching"

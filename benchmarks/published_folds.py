@@ -28,7 +28,7 @@ from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.core.metrics import accuracy
 from groupnoise.io import load_dataset
 from groupnoise.reproduce.provenance import provenance
-from groupnoise.reproduce.report import corrected_t_test, holm
+from groupnoise.reproduce.report.tables import corrected_t_test, holm
 
 LOG = Path("runs/published_folds.jsonl")
 N_FOLDS = 5

@@ -11,7 +11,7 @@ import numpy as np
 
 from groupnoise.clicks.evaluation.recall_metrics import Interval
 from groupnoise.core.words import counted, join_with_and
-from groupnoise.reproduce.report import corrected_t_test
+from groupnoise.reproduce.report.tables import corrected_t_test
 
 CONFIDENCE = 0.95
 SCALE = 1.0

@@ -273,6 +273,25 @@ def repeated_figures(before: Any, again: Any, place: str | None = None) -> list[
     ]
 
 
+def rerun_trial(
+    before: Any,
+    sets: Sequence[Any],
+    run: Callable[..., tuple[list[Any], dict[str, str]]],
+    *,
+    place: str | None = None,
+    **options: Any,
+) -> list[Repeated]:
+    """Rerun a recorded trial of a benchmark, and return its metrics beside those of the record.
+
+    `run`: runs methods on some of `sets`. `options`: passed to it.
+    """
+    chosen = [each for each in sets if each.name == before.dataset]
+    found, missing = run(chosen, [before.seed], methods=[before.method], n_jobs=1, **options)
+    if not found:
+        raise DataError(next(iter(missing.values()), f"no set is called {before.dataset!r}."))
+    return repeated_figures(before, found[0], place)
+
+
 def read_kept_trials(path: Path) -> list[dict[str, Any]]:
     """Return recorded trials: `rows` of a result file, or the lines of a log."""
     try:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.words import counted
-from groupnoise.exceptions import ConfigError, DataError, GroupNoiseError, MissingDataError
+from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
 from groupnoise.io.files import parse_toml
 from groupnoise.pages import markdown_table
 from groupnoise.reproduce.compare import fit_quietly, make_estimator, methods_to_compare
-from groupnoise.reproduce.files import Repeated, parse_row, repeated_figures
+from groupnoise.reproduce.files import Repeated, parse_row, rerun_trial
 from groupnoise.reproduce.methods import import_class
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -198,32 +198,22 @@ def run_recall(
                     trials[key] = partial(
                         run_recall_trial, each, protocol, entry.name, seed, data_dir, quick
                     )
-    results = run_trials(
-        trials, read=RecallTrial, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
-    )
+    results = run_trials(trials, read=RecallTrial, log=log, n_jobs=n_jobs, on_result=on_result)
     return results, missing
 
 
 def repeat_recall(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
-    """Run a kept trial again, and return its figures beside what they were."""
+    """Rerun a recorded trial, and return its metrics beside those of the record."""
     before = parse_row(RecallTrial, row)
-    found, missing = run_recall(
-        [each for each in read_recall_sets() if each.name == before.dataset],
-        [before.seed],
+    return rerun_trial(
+        before,
+        read_recall_sets(),
+        run_recall,
+        place=f"{before.dataset}, {before.protocol}",
         protocols=[before.protocol],
-        methods=[before.method],
         data_dir=data_dir,
         quick=quick,
-        n_jobs=1,
     )
-    if not found:
-        raise DataError(next(iter(missing.values()), f"no log is called {before.dataset!r}."))
-    return repeated_figures(before, found[0], f"{before.dataset}, {before.protocol}")
-
-
-def _key(result: RecallTrial) -> Hashable:
-    code = result.provenance.get("code")
-    return result.dataset, result.protocol, result.method, result.seed, code
 
 
 def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -> str:

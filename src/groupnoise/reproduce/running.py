@@ -263,13 +263,15 @@ def run_trials(
     trials: Mapping[Hashable, Callable[[], Trial]],
     *,
     read: Callable[..., Trial],
-    key_of: Callable[[Trial], Hashable],
     log: Path | None = None,
     n_jobs: int | None = None,
     on_result: Callable[[Trial], None] | None = None,
 ) -> list[Trial]:
-    """Return the results of all trials, those of the log file first."""
-    finished = {key_of(result): result for result in read_lines(log, read)}
+    """Return the results of all trials, those of the log file first.
+
+    `trials`: by data set, protocol (or None), method, seed and fingerprint of the code.
+    """
+    finished = {_trial_key(result): result for result in read_lines(log, read)}
 
     def keep(result: Trial) -> None:
         if log is not None:
@@ -281,3 +283,8 @@ def run_trials(
     kept = [finished[key] for key in trials if key in finished]
     left = [make for key, make in trials.items() if key not in finished]
     return kept + run_jobs(left, n_jobs=n_jobs, on_result=keep)
+
+
+def _trial_key(result: Any) -> Hashable:
+    protocol, code = getattr(result, "protocol", None), result.provenance.get("code")
+    return result.dataset, protocol, result.method, result.seed, code

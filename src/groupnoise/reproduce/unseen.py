@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.candidates.setting import AMONG_CANDIDATES
-from groupnoise.exceptions import DataError, GroupNoiseError, MissingDataError
+from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.pages import markdown_table
 from groupnoise.reproduce.compare import (
@@ -22,7 +22,7 @@ from groupnoise.reproduce.compare import (
     make_estimator,
     methods_to_compare,
 )
-from groupnoise.reproduce.files import Repeated, parse_row, repeated_figures
+from groupnoise.reproduce.files import Repeated, parse_row, rerun_trial
 from groupnoise.reproduce.methods import OURS
 from groupnoise.reproduce.provenance import code_fingerprint, provenance
 from groupnoise.reproduce.running import run_trials
@@ -120,33 +120,17 @@ def run_unseen(
         entries = methods_to_compare(unseen.setting)
         for name in [each.name for each in entries if not methods or each.name in methods]:
             for seed in seeds:
-                trials[unseen.name, name, seed, code_fingerprint(unseen.setting)] = partial(
+                trials[unseen.name, None, name, seed, code_fingerprint(unseen.setting)] = partial(
                     run_unseen_trial, unseen, name, seed, data_dir, quick
                 )
-    results = run_trials(
-        trials, read=UnseenResult, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
-    )
+    results = run_trials(trials, read=UnseenResult, log=log, n_jobs=n_jobs, on_result=on_result)
     return results, missing
 
 
 def repeat_unseen(row: dict[str, Any], *, data_dir: Path | None, quick: bool) -> list[Repeated]:
-    """Run a kept trial again, and return its figures beside what they were."""
+    """Rerun a recorded trial, and return its metrics beside those of the record."""
     before = parse_row(UnseenResult, row)
-    found, missing = run_unseen(
-        [each for each in read_unseen_sets() if each.name == before.dataset],
-        [before.seed],
-        methods=[before.method],
-        data_dir=data_dir,
-        quick=quick,
-        n_jobs=1,
-    )
-    if not found:
-        raise DataError(next(iter(missing.values()), f"no set is called {before.dataset!r}."))
-    return repeated_figures(before, found[0])
-
-
-def _key(result: UnseenResult) -> Hashable:
-    return result.dataset, result.method, result.seed, result.provenance.get("code")
+    return rerun_trial(before, read_unseen_sets(), run_unseen, data_dir=data_dir, quick=quick)
 
 
 @dataclass(frozen=True)

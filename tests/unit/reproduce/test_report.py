@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise.pages import Scale, curve_chart, grey_cells, round_values
-from groupnoise.reproduce.report import compare, result_table
+from groupnoise.reproduce.report.tables import compare, result_table
 
 
 def test_the_best_figure_is_never_that_of_an_upper_bound(make_result):

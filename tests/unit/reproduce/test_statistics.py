@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 
 import reference
-from groupnoise.reproduce.report import (
+from groupnoise.reproduce.report.reproduction import rank_picture
+from groupnoise.reproduce.report.tables import (
     corrected_t_test,
     critical_difference,
     holm,
     signed_rank_tests,
 )
-from groupnoise.reproduce.report.reproduction import rank_picture
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1 / 8, 1.0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupnoise.reproduce.report import gap_closed, mean_ranks, rank_tests, verdict
+from groupnoise.reproduce.report.tables import gap_closed, mean_ranks, rank_tests, verdict
 
 
 def test_ranks_are_averaged_over_the_sets_and_ties_are_shared(make_result):

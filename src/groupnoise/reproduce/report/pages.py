@@ -15,7 +15,7 @@ from groupnoise.reproduce.comparison import ComparisonOfMethods
 from groupnoise.reproduce.demo import OURS, Demo
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import DatasetView, Recipe
-from groupnoise.reproduce.report import (
+from groupnoise.reproduce.report.tables import (
     ResultTable,
     compare,
     gap_closed,

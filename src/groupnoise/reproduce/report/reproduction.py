@@ -14,7 +14,8 @@ from groupnoise.io.files import write_text
 from groupnoise.pages import Scale, Tick, markdown_table, render_page
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import Recipe
-from groupnoise.reproduce.report import (
+from groupnoise.reproduce.report.pages import Section, excluded_from_tests, make_sections, under
+from groupnoise.reproduce.report.tables import (
     OURS,
     ResultTable,
     critical_difference,
@@ -22,7 +23,6 @@ from groupnoise.reproduce.report import (
     mean_ranks,
     rank_tests,
 )
-from groupnoise.reproduce.report.pages import Section, excluded_from_tests, make_sections, under
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
 
