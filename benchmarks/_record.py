@@ -1,4 +1,4 @@
-"""Write a result file that says how its figures came about."""
+"""Result files with the provenance of their figures, and the tables made from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from groupnoise.io.files import write_json
 from groupnoise.pages import markdown_table
+from groupnoise.reproduce.jobs import append_line, read_lines
 from groupnoise.reproduce.provenance import checkout, processor_name, versions_in_use
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,12 +45,12 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
         "wall_seconds": round(time.perf_counter() - _STARTED, 1),
         **payload,
     }
-    write_json(path, _anywhere(record))
+    write_json(path, _without_machine_paths(record))
     return path
 
 
 def in_percent(values: Iterable[float], single: str = "per_seed") -> dict[str, Any]:
-    """Return mean and deviation of some shares, and each of them under the name `single`."""
+    """Return mean and deviation of some shares in percent, and each of them under `single`."""
     percent = [100 * float(value) for value in values]
     return {
         "mean": round(float(np.mean(percent)), 1),
@@ -58,16 +59,34 @@ def in_percent(values: Iterable[float], single: str = "per_seed") -> dict[str, A
     }
 
 
-def kept(name: str, part: str = "rows", kind: Callable[[], Any] = list) -> Any:
-    """Return what a result file holds already of a part; an empty one where there is no file."""
+def recorded(name: str, part: str = "rows", kind: Callable[[], Any] = list) -> Any:
+    """Return a part of a result file, empty if there is no such file."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))[part] if path.is_file() else kind()
 
 
-def with_row(rows: Iterable[Row], row: Row, key: Sequence[str]) -> list[Row]:
+def replace_row(rows: Iterable[Row], row: Row, key: Sequence[str]) -> list[Row]:
     """Return rows with a further one, which replaces an earlier one of the same `key`."""
-    place = [row[name] for name in key]
-    return [*(each for each in rows if [each[name] for name in key] != place), row]
+    own = [row[name] for name in key]
+    return [*(each for each in rows if [each[name] for name in key] != own), row]
+
+
+def run_missing(
+    log: Path, places: Iterable[Row], run: Callable[..., Row]
+) -> Iterator[tuple[Row, list[Row]]]:
+    """Run the trials that a log lacks; yield each trial, and all of the log with it.
+
+    `places`: the arguments of `run`, which its row holds too.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    done = read_lines(log, dict)
+    for place in places:
+        row = next((each for each in done if place.items() <= each.items()), None)
+        if row is None:
+            row = run(**place)
+            done.append(row)
+            append_line(log, row)
+        yield row, done
 
 
 def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: str) -> str:
@@ -77,7 +96,7 @@ def markdown(head: Iterable[object], rows: Iterable[Iterable[object]], *below: s
 
 
 def best_in_bold(values: Sequence[float | None], form: str = ".3f") -> list[str]:
-    """Return the cells of figures, the largest of them in bold; none where there is none."""
+    """Return the cells of figures, the largest of them in bold; empty for None."""
     best = max((value for value in values if value is not None), default=None)
     marks = ["**" if value == best else "" for value in values]
     return [
@@ -87,7 +106,7 @@ def best_in_bold(values: Sequence[float | None], form: str = ".3f") -> list[str]
 
 
 def svg_plots() -> Any:
-    """Return pyplot, set to make the same drawing from the same figures."""
+    """Return pyplot with reproducible SVG output."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -105,12 +124,12 @@ def _command() -> str:
     return shlex.join(["python", str(shown), *sys.argv[1:]])
 
 
-def _anywhere(value: Any) -> Any:
-    """Return what is recorded without the places of this machine: they help nobody else."""
+def _without_machine_paths(value: Any) -> Any:
+    """Return a record without the paths of this machine."""
     if isinstance(value, Mapping):
-        return {name: _anywhere(part) for name, part in value.items()}
+        return {name: _without_machine_paths(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_anywhere(part) for part in value]
+        return [_without_machine_paths(part) for part in value]
     if not isinstance(value, str):
         return value
     places = {argument: Path(argument).name for argument in sys.argv[1:] if argument[:1] == "/"}

@@ -15,8 +15,7 @@ from groupnoise import (
     MaxMatchingRecommender,
 )
 from groupnoise.bags import load_digit_bags
-from groupnoise.clicks import make_shop, rank_targets, split_clicks
-from groupnoise.core import ndcg_at_k
+from groupnoise.clicks import make_shop, split_clicks
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.metrics import accuracy, approximated_accuracy, covering_rate
 from groupnoise.decisions.trade_off import (
@@ -27,6 +26,7 @@ from groupnoise.decisions.trade_off import (
 )
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, load_dataset
 from groupnoise.io.datasets import Windows, WindowSplit, split_rows, subset_bags, subset_rows
+from groupnoise.reproduce.trials import instance_accuracy, window_metrics
 
 FRACTIONS = (0.6, 0.2, 0.2)
 MAX_ROWS = 2500
@@ -73,13 +73,13 @@ class StudySet:
 
     def cut(self, seed: int) -> Any:
         """Draw the set and cut it in three."""
-        return {"bags": BagParts, "candidates": CandidateParts, "clicks": ClickParts}[
+        return {"bags": BagSplit, "candidates": CandidateSplit, "clicks": ClickSplit}[
             self.kind
         ].cut(self.load(seed), seed)
 
 
 @dataclass(frozen=True)
-class BagParts:
+class BagSplit:
     """Bags in three parts; only instances that belong to a class are scored."""
 
     train: BagDataset
@@ -87,7 +87,7 @@ class BagParts:
     test: BagDataset
 
     @classmethod
-    def cut(cls, data: BagDataset, seed: int) -> BagParts:
+    def cut(cls, data: BagDataset, seed: int) -> BagSplit:
         """Cut by whole bags."""
         return cls(*(subset_bags(data, rows) for rows in _cut_rows(len(data.bags), seed)))
 
@@ -106,14 +106,14 @@ class BagParts:
         criteria = bag_criteria(model, self.held_out.bags, self.held_out.labels)
         return {
             **criteria._asdict(),
-            "oracle": self._accuracy(model, self.held_out),
+            "oracle": instance_accuracy(model, self.held_out),
             "test": self.test_figure(model),
         }
 
     def test_figure(self, model: MaxMatchingMILClassifier) -> float:
-        return self._accuracy(model, self.test)
+        return instance_accuracy(model, self.test)
 
-    def with_held_out(self) -> BagParts:
+    def with_held_out(self) -> BagSplit:
         """Return the parts with the second added to the first."""
         first, second = self.train, self.held_out
         return replace(
@@ -127,14 +127,9 @@ class BagParts:
             ),
         )
 
-    @staticmethod
-    def _accuracy(model: MaxMatchingMILClassifier, part: BagDataset) -> float:
-        known = part.instance_labels >= 0
-        return accuracy(part.instance_labels[known], model.predict(part.bags.objects[known]))
-
 
 @dataclass(frozen=True)
-class CandidateParts:
+class CandidateSplit:
     """Rows with candidate labels in three parts."""
 
     train: PartialLabelDataset
@@ -142,7 +137,7 @@ class CandidateParts:
     test: PartialLabelDataset
 
     @classmethod
-    def cut(cls, data: PartialLabelDataset, seed: int) -> CandidateParts:
+    def cut(cls, data: PartialLabelDataset, seed: int) -> CandidateSplit:
         """Cut by rows."""
         return cls(*(subset_rows(data, rows) for rows in _cut_rows(len(data.features), seed)))
 
@@ -167,7 +162,7 @@ class CandidateParts:
     def test_figure(self, model: MaxMatchingPartialLabelClassifier) -> float:
         return accuracy(self.test.truth, model.predict(self.test.features))
 
-    def with_held_out(self) -> CandidateParts:
+    def with_held_out(self) -> CandidateSplit:
         """Return the parts with the second added to the first."""
         first, second = self.train, self.held_out
         return replace(
@@ -183,7 +178,7 @@ class CandidateParts:
 
 
 @dataclass(frozen=True)
-class ClickParts:
+class ClickSplit:
     """Windows in three parts: a user's last is for the test, the one before is held out."""
 
     clicks: ClickDataset
@@ -191,7 +186,7 @@ class ClickParts:
     seed: int
 
     @classmethod
-    def cut(cls, data: ClickDataset, seed: int) -> ClickParts:
+    def cut(cls, data: ClickDataset, seed: int) -> ClickSplit:
         """Keep popular items and some users, then cut by windows."""
         data = _smaller_log(data, np.random.default_rng(seed))
         split = split_clicks(
@@ -219,7 +214,7 @@ class ClickParts:
     def test_figure(self, model: MaxMatchingRecommender) -> float:
         return self._ndcg(model, self.split.test)
 
-    def with_held_out(self) -> ClickParts:
+    def with_held_out(self) -> ClickSplit:
         """Return the parts with the windows held out added to those trained on."""
         first, second = self.split.train, self.split.validation
         windows = Windows(
@@ -230,15 +225,7 @@ class ClickParts:
         return replace(self, split=replace(self.split, train=windows))
 
     def _ndcg(self, model: MaxMatchingRecommender, windows: Any) -> float:
-        ranks = rank_targets(
-            model,
-            windows.groups,
-            self.clicks.n_items,
-            "sampled",
-            seen=self.clicks.histories.subset(windows.users),
-            random_state=self.seed,
-        )
-        return ndcg_at_k(*ranks)
+        return window_metrics(model, self.clicks, windows, seed=self.seed)[1]
 
 
 def _cut_rows(n_rows: int, seed: int) -> list[Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import kept, write_result
+from _record import recorded, write_result
 from sklearn.datasets import load_wine
 
 from groupnoise import (
@@ -29,14 +29,14 @@ from groupnoise import (
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import add_candidates
 from groupnoise.cli.demo import parse_seeds
-from groupnoise.clicks import make_shop, rank_targets, split_clicks
-from groupnoise.core import ndcg_at_k
+from groupnoise.clicks import make_shop, split_clicks
 from groupnoise.core.metrics import accuracy
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import load_dataset
 from groupnoise.io.datasets import split_rows, subset_bags
 from groupnoise.reproduce.jobs import append_line, read_lines
 from groupnoise.reproduce.report.tables import corrected_t_test, holm
+from groupnoise.reproduce.trials import instance_accuracy, window_metrics
 
 LOG = Path("runs/ablation/trials.jsonl")
 FRACTIONS = (0.8, 0.2)
@@ -136,8 +136,7 @@ def _bag_figure(data: Any, settings: Settings, seed: int) -> float:
     model.fit(seen.bags, seen.labels.astype(np.int64))
     if held.instance_labels is None:
         return accuracy(held.labels.argmax(axis=1), model.predict_bags(held.bags))
-    known = held.instance_labels >= 0
-    return accuracy(held.instance_labels[known], model.predict(held.bags.objects[known]))
+    return instance_accuracy(model, held)
 
 
 def _candidate_figure(data: Any, settings: Settings, seed: int) -> float:
@@ -152,11 +151,7 @@ def _click_figure(data: Any, settings: Settings, seed: int) -> float:
     split = split_clicks(data.histories, protocol="authors", size=5, min_size=1, random_state=seed)
     model = MaxMatchingRecommender(**settings, random_state=seed)
     model.fit(split.train.groups, item_ids=data.item_ids)
-    seen = data.histories.subset(split.test.users)
-    ranks = rank_targets(
-        model, split.test.groups, data.n_items, "sampled", seen=seen, random_state=seed
-    )
-    return float(ndcg_at_k(*ranks))
+    return window_metrics(model, data, split.test, seed=seed)[1]
 
 
 def _candidates(name: str) -> Callable[[int], Any]:
@@ -234,7 +229,7 @@ def run_set(study: StudySet, seed: int) -> None:
 
 def read_log() -> list[dict[str, Any]]:
     """Return what is done: the trials of the result file, and those of the log."""
-    trials = [*map(_read_line, kept("ablation", "trials")), *read_lines(LOG, dict)]
+    trials = [*map(_read_line, recorded("ablation", "trials")), *read_lines(LOG, dict)]
     newest = {(each["set"], each["part"], each["seed"]): each for each in trials}
     return list(newest.values())
 

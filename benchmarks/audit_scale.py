@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _processes import PEAK_MB, run_python
 from _record import write_result
 
 from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingRecommender
@@ -26,14 +25,10 @@ from groupnoise.io import BagDataset, write_groups
 N_FITTED = 500
 """Bags and histories fitted on; how good the model is does not matter here."""
 MEASURED_RUN = """
-import json, re, sys, time
+import json, sys, time
 from groupnoise import load_model
 from groupnoise import find_group_issues
 from groupnoise.io import open_groups
-
-def peak_mb():  # since this program began: the usual call also counts what started it
-    with open("/proc/self/status") as status:
-        return int(re.search(r"VmHWM:\\s*(\\d+)", status.read())[1]) // 1024
 
 data, model, output = open_groups(sys.argv[1]), load_model(sys.argv[2]), sys.argv[3]
 loaded = peak_mb()
@@ -83,14 +78,9 @@ def measure(task: str, n_groups: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         data, model, output = (Path(folder) / name for name in ("data", "model", "tables"))
         TASKS[task](data, n_groups).save(model)
-        run = subprocess.run(
-            [sys.executable, "-c", MEASURED_RUN, str(data), str(model), str(output)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        measured = json.loads(run_python(PEAK_MB + MEASURED_RUN, data, model, output))
         size = sum(path.stat().st_size for path in data.iterdir()) >> 20
-    return {**json.loads(run.stdout), "data_mb": size}
+    return {**measured, "data_mb": size}
 
 
 def main() -> None:

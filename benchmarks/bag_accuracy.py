@@ -15,21 +15,20 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import RESULTS, run_missing, write_result
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.search.held_out import draw_folds
 from groupnoise.io import load_dataset
-from groupnoise.reproduce.jobs import append_line, read_lines
 
 AIMS = {"musk1": 0.90, "musk2": 0.90, "elephant": 0.87, "fox": 0.63, "tiger": 0.85}
 N_FOLDS = 10
 
 
-def ten_folds(name: str, seed: int) -> dict[str, object]:
+def ten_folds(set: str, seed: int) -> dict[str, object]:
     """Return accuracy and AUROC over all bags, each answered by a fit that has not seen it."""
-    data = load_dataset(name)
+    data = load_dataset(set)
     label = data.labels.argmax(axis=1)
     folds = draw_folds(data.labels, N_FOLDS, np.random.default_rng(seed))
     answers, chance = np.empty(len(label), dtype=np.int64), np.empty(len(label))
@@ -45,7 +44,7 @@ def ten_folds(name: str, seed: int) -> dict[str, object]:
         answers[held] = proba[:, columns].argmax(axis=1)
         chance[held] = proba[:, columns[1]]
     return {
-        "set": name,
+        "set": set,
         "seed": seed,
         "accuracy": round(float(np.mean(answers == label)), 4),
         "AUROC": round(float(roc_auc_score(label, chance)), 4),
@@ -57,31 +56,22 @@ def main() -> None:
     """Run, and write the table after every set and seed."""
     seeds = [int(each) for each in (sys.argv[1] if len(sys.argv) > 1 else "0").split(",")]
     names = sys.argv[2:] or list(AIMS)
-    log = Path("runs") / "bag_accuracy.jsonl"
-    log.parent.mkdir(exist_ok=True)
-    done = read_lines(log, dict)
-    for seed in seeds:
-        for name in names:
-            if not any((each["set"], each["seed"]) == (name, seed) for each in done):
-                done.append(ten_folds(name, seed))
-                append_line(log, done[-1])
-            print(json.dumps(done[-1]), flush=True)
-            rows = []
-            for each in AIMS:
-                runs = [one for one in done if one["set"] == each]
-                if runs:
-                    accuracy = [float(one["accuracy"]) for one in runs]
-                    rows.append(
-                        {
-                            "set": each,
-                            "aim": AIMS[each],
-                            "accuracy": round(float(np.mean(accuracy)), 4),
-                            "AUROC": round(float(np.mean([one["AUROC"] for one in runs])), 4),
-                            "seeds": sorted(int(one["seed"]) for one in runs),
-                            "reached": bool(np.mean(accuracy) >= AIMS[each]),
-                        }
-                    )
-            write_result("bag_accuracy", {"folds": N_FOLDS, "rows": rows, "runs": done})
+    places = ({"set": name, "seed": seed} for seed in seeds for name in names)
+    for run, done in run_missing(Path("runs") / "bag_accuracy.jsonl", places, ten_folds):
+        print(json.dumps(run), flush=True)
+        rows = [
+            {
+                "set": name,
+                "aim": AIMS[name],
+                "accuracy": round(mean := float(np.mean([each["accuracy"] for each in own])), 4),
+                "AUROC": round(float(np.mean([each["AUROC"] for each in own])), 4),
+                "seeds": sorted(int(each["seed"]) for each in own),
+                "reached": bool(mean >= AIMS[name]),
+            }
+            for name in AIMS
+            if (own := [each for each in done if each["set"] == name])
+        ]
+        write_result("bag_accuracy", {"folds": N_FOLDS, "rows": rows, "runs": done})
     print(RESULTS / "bag_accuracy.json")
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from _record import kept, write_result
+from _record import recorded, write_result
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = kept("cold_items", "logs", dict)
+    found = recorded("cold_items", "logs", dict)
     for name in options.data:
         found[name] = measure(name, options.seed)
         print(name, json.dumps(found[name]), flush=True)

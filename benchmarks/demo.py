@@ -15,7 +15,7 @@ from groupnoise.reproduce.report.tables import compare
 from groupnoise.reproduce.run import summarise
 
 OURS = "max_matching"
-RIVALS = ("pairwise", "matching", "maximizing", "max_matching_paper", "supervised")
+COMPARED = ("pairwise", "matching", "maximizing", "max_matching_paper", "supervised")
 METRICS = {"mil": ["accuracy"], "pll": ["accuracy"], "rs": ["HIT@10", "NDCG@10"]}
 N_SEEDS = 5
 
@@ -68,7 +68,7 @@ def leads(demo: Demo) -> list[dict[str, Any]]:
         for setting, metrics in METRICS.items()
         for metric in metrics
         for comparison in compare(
-            [r for r in demo.results if r.setting == setting], OURS, RIVALS, metric
+            [r for r in demo.results if r.setting == setting], OURS, COMPARED, metric
         )
     ]
 

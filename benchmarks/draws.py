@@ -28,6 +28,7 @@ from _drawn_logs import LOGS
 from _drawn_tables import DRAWS, read_table
 from _packages import Packages
 from _record import write_result
+from _unseen_tables import METHODS
 
 from groupnoise import Groups
 from groupnoise.cli.demo import parse_seeds
@@ -35,11 +36,6 @@ from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 from groupnoise.reproduce.unseen import run_unseen, summarise_unseen
 from groupnoise.reproduce.unseen_sets import UnseenSet, noisy_candidates
 
-METHODS = {
-    "mil": ("max-matching", "milr", "mi-net", "attention-mil", "instance-lr"),
-    "pll": ("max-matching", "soft-lr", "cc", "proden", "lws", "pl-svm", "pl-knn", "clpl"),
-    "rs": ("max-matching", "popularity", "item-cf", "item-knn", "als", "ease", "sasrec"),
-}
 N_BAGS = 240
 N_WIDE = 100
 

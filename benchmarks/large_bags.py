@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _processes import PEAK_MB, run_python
 from _record import write_result
 
 from groupnoise.io.folders.data_folder import new_data_folder, write_manifest
@@ -43,17 +42,13 @@ MIN_SIZE = 50
 WITNESSES = 0.02
 """Share of the instances of a positive bag that are positive."""
 MEASURED_RUN = """
-import json, re, sys, time
+import json, sys, time
 import numpy as np
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.search.members import MemberSettings
 from groupnoise.bags.search.out_of_fold import train_on_all
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.io import open_groups
-
-def peak_mb():  # since this program began: the usual call also counts what started it
-    with open("/proc/self/status") as status:
-        return int(re.search(r"VmHWM:\\s*(\\d+)", status.read())[1]) // 1024
 
 folder, task, place, n_bags = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 data = open_groups(folder)
@@ -112,11 +107,9 @@ def write_bags(folder: Path, n_bags: int, max_size: int, width: int) -> int:
 
 
 def run(folder: Path, task: str, place: str, n_bags: int, budget: str) -> dict[str, Any]:
-    """Return what a training in a process of its own took."""
-    command = [sys.executable, "-W", "ignore", "-c", MEASURED_RUN, str(folder), task, place]
-    words = [*command, str(n_bags), budget]
-    answer = subprocess.run(words, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(answer.stdout)
+    """Return the time and memory of a training in a process of its own."""
+    output = run_python(PEAK_MB + MEASURED_RUN, folder, task, place, n_bags, budget)
+    found: dict[str, Any] = json.loads(output)
     print(f"{task:6} from {place:6} {found}", flush=True)
     return found
 
@@ -126,11 +119,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="less than 100 MB, for a quick look")
     parser.add_argument("--place", help="folder for the temporary data; needs 11 GB for all of it")
-    wish = parser.parse_args()
-    size = "small" if wish.small else "large"
+    options = parser.parse_args()
+    size = "small" if options.small else "large"
     chosen = dict(SIZES[size])
     n_in_memory, budget = chosen.pop("n_in_memory"), chosen.pop("budget")
-    with tempfile.TemporaryDirectory(prefix="large-bags-", dir=wish.place) as place:
+    with tempfile.TemporaryDirectory(prefix="large-bags-", dir=options.place) as place:
         folder = Path(place) / "bags"
         n_bytes = write_bags(folder, **chosen)
         print(f"{chosen['n_bags']} bags, {n_bytes / 1e9:.2f} GB", flush=True)

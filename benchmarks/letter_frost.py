@@ -15,14 +15,15 @@ import json
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from _record import RESULTS, write_result
+from _record import RESULTS, run_missing, write_result
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.io import load_dataset
-from groupnoise.reproduce.jobs import append_line, read_lines
 
 N_FOLDS = 10
 RUNS = Path("runs")
@@ -67,15 +68,12 @@ def main() -> None:
     blocks = "--blocks" in sys.argv
     name = "letter_frost_blocks" if blocks else "letter_frost"
     seeds = [int(each) for each in (given or ["0"])[0].split(",")]
+    places = ({"seed": seed, "fold": fold} for seed in seeds for fold in range(N_FOLDS))
+    done: list[dict[str, Any]] = []
     log = RUNS / f"{name}.jsonl"
-    log.parent.mkdir(exist_ok=True)
-    done = read_lines(log, dict)
-    for seed in seeds:
-        for fold in range(N_FOLDS):
-            if not any((each["seed"], each["fold"]) == (seed, fold) for each in done):
-                done.append(one_fold(seed, fold, blocks))
-                append_line(log, done[-1])
-                print(json.dumps(done[-1]), flush=True)
+    for run, finished in run_missing(log, places, partial(one_fold, blocks=blocks)):
+        print(json.dumps(run), flush=True)
+        done = finished
     total = {
         count: sum(int(each[count]) for each in done)
         for count in ("letters", "right", "known", "right among known", "novel found")

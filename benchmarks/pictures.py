@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import kept, svg_plots
+from _record import recorded, svg_plots
 from _unseen_tables import DRAWS, MAX_BEHIND, OURS, figures_of_draw, figures_of_recipe, lead
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -74,9 +74,9 @@ def draw_figure(
 def draw_searches(plots: Any) -> Any:
     """Draw what the three searches tried."""
     figure, (bags, clicks, ages) = plots.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-    draw_epochs(bags, kept("bag_search_hja-birdsong"))
-    draw_negatives(clicks, kept("recall_search"))
-    draw_spreads(ages, kept("ordinal_smoothing_validation"))
+    draw_epochs(bags, recorded("bag_search_hja-birdsong"))
+    draw_negatives(clicks, recorded("recall_search"))
+    draw_spreads(ages, recorded("ordinal_smoothing_validation"))
     return figure
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _record import kept, write_result
+from _record import recorded, write_result
 from scipy.stats import binom
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
@@ -160,7 +160,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     missing = []
     sets, bags = (
-        kept("prediction_sets", part, dict) if options.sets else {} for part in ("sets", "bags")
+        recorded("prediction_sets", part, dict) if options.sets else {} for part in ("sets", "bags")
     )
 
     def keep():

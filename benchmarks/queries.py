@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _record import kept, write_result
+from _record import recorded, write_result
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
 from groupnoise.core.groups import Groups
@@ -136,7 +136,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     unseen = {each.name: each for each in read_unseen_sets()}
-    sets = kept("queries", "sets", dict) if options.sets else {}
+    sets = recorded("queries", "sets", dict) if options.sets else {}
     missing, batch = [], options.batch
     for name in options.sets or [*SETS, *BAGS]:
         kind = "rows" if name in SETS else "bags"

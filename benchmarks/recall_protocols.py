@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from _record import kept, with_row, write_result
+from _record import recorded, replace_row, write_result
 
 from groupnoise.reproduce.files import read_kept_trials
 
@@ -23,10 +23,10 @@ def main() -> None:
     """Read the trials and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trials", nargs="+", type=Path, help="Files trials.jsonl of runs.")
-    rows = kept(NAME)
+    rows = recorded(NAME)
     for file in parser.parse_args().trials:
         for row in read_kept_trials(file):
-            rows = with_row(rows, row, KEY) if row["failed"] is None else rows
+            rows = replace_row(rows, row, KEY) if row["failed"] is None else rows
     command = "groupnoise reproduce recall --protocol PROTOCOLS --datasets LOGS --methods METHODS"
     note = "every method at its defaults; times are processor seconds on a shared machine"
     rows.sort(key=lambda row: [str(row[name]) for name in KEY])

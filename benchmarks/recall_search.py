@@ -17,13 +17,14 @@ import time
 from typing import Any
 
 import numpy as np
-from _record import kept, with_row, write_result
+from _record import recorded, replace_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import rank_targets, split_clicks
-from groupnoise.core import hit_at_k, ndcg_at_k
+from groupnoise.clicks import split_clicks
+from groupnoise.clicks.windows.cutting import take_windows
 from groupnoise.io import ClickDataset, load_dataset
 from groupnoise.io.datasets import Windows, WindowSplit
+from groupnoise.reproduce.trials import window_metrics
 
 NAME = "recall_search"
 VALIDATION_WINDOWS = 30_000
@@ -105,8 +106,9 @@ def measure(
 def some_windows(windows: Windows, seed: int) -> Windows:
     """Return at most VALIDATION_WINDOWS of them, drawn by the seed."""
     n_rows = len(windows.users)
-    rows = np.random.default_rng(seed).permutation(n_rows)[:VALIDATION_WINDOWS]
-    return Windows(windows.groups.subset(rows), windows.users[rows], windows.positions[rows])
+    return take_windows(
+        windows, np.random.default_rng(seed).permutation(n_rows)[:VALIDATION_WINDOWS]
+    )
 
 
 def with_validation(split: WindowSplit) -> Groups:
@@ -120,22 +122,14 @@ def figures(
     """Return HIT@10 and NDCG@10 among 100 negatives and over the catalogue."""
     result = {}
     for protocol in PROTOCOLS:
-        ranks = rank_targets(
-            model,
-            windows.groups,
-            clicks.n_items,
-            protocol,
-            seen=clicks.histories.subset(windows.users),
-            random_state=seed,
-        )
-        result[f"{protocol} HIT@10"] = round(float(hit_at_k(*ranks, k=10)), 4)
-        result[f"{protocol} NDCG@10"] = round(float(ndcg_at_k(*ranks, k=10)), 4)
+        hit, ndcg = window_metrics(model, clicks, windows, protocol, seed)
+        result |= {f"{protocol} HIT@10": round(hit, 4), f"{protocol} NDCG@10": round(ndcg, 4)}
     return result
 
 
 def keep(row: dict[str, Any]) -> None:
     """Add a row to the result file, in place of an earlier one of the same trial."""
-    rows = with_row(kept(NAME), row, ("dataset", "protocol", "change", "settings", "seed"))
+    rows = replace_row(recorded(NAME), row, ("dataset", "protocol", "change", "settings", "seed"))
     write_result(NAME, {"validation_windows": VALIDATION_WINDOWS, "rows": rows})
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import kept, with_row, write_result
+from _record import recorded, replace_row, write_result
 
 from groupnoise.io import PartialLabelDataset, load_dataset
 from groupnoise.votes import Votes
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--checkpoint", type=Path, help="folder of trainings; goes on from there")
     options = parser.parse_args()
-    runs = kept("resolve_real", "runs")
+    runs = recorded("resolve_real", "runs")
     for name, seed in product(options.sets, options.seeds):
         run = {
             "set": name,
@@ -44,7 +44,7 @@ def main() -> None:
             "seed": seed,
             "answer": "all rounds",
         }
-        runs = with_row(runs, run | measure(name, seed, options), list(run))
+        runs = replace_row(runs, run | measure(name, seed, options), list(run))
         print(runs[-1], flush=True)
         write_result("resolve_real", {"runs": runs})
 

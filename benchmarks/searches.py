@@ -32,6 +32,7 @@ from groupnoise.core.metrics import accuracy
 from groupnoise.io import BagDataset, PartialLabelDataset, load_dataset
 from groupnoise.io.datasets import keep_objects, split_rows, subset_bags, subset_rows
 from groupnoise.reproduce.files import read_recipe
+from groupnoise.reproduce.trials import instance_accuracy
 
 RECIPES = Path(__file__).parents[1] / "src/groupnoise/reproduce/recipes"
 BAG_TEMPERATURES = ((1.0, 0.7), (10.0, 0.5))
@@ -55,7 +56,7 @@ def bag_trials(data: BagDataset, settings: dict[str, Any], epochs: Sequence[int]
     """Vary the course of the temperature and the epochs."""
     for temperature, max_epochs in itertools.product(BAG_TEMPERATURES, epochs):
         varied = {"temperature": list(temperature), "max_epochs": max_epochs}
-        yield varied, partial(instance_accuracy, data, {**settings, **varied})
+        yield varied, partial(bag_accuracy, data, {**settings, **varied})
 
 
 def background_trials(data: BagDataset, settings: dict[str, Any]) -> Tried:
@@ -63,7 +64,7 @@ def background_trials(data: BagDataset, settings: dict[str, Any]) -> Tried:
     for temperature, has_background in itertools.product(BAG_TEMPERATURES, (True, False)):
         varied = {"temperature": list(temperature), "background": has_background}
         fixed = {**settings, **varied}
-        yield varied, partial(instance_accuracy, data, fixed, is_whole=has_background)
+        yield varied, partial(bag_accuracy, data, fixed, is_whole=has_background)
 
 
 def candidate_trials(data: PartialLabelDataset, settings: dict[str, Any]) -> Tried:
@@ -111,7 +112,7 @@ def candidate_accuracy(
     return accuracy(held_out.truth, model.predict(held_out.features))
 
 
-def instance_accuracy(
+def bag_accuracy(
     data: BagDataset, settings: dict[str, Any], seed: int, is_whole: bool = True
 ) -> float:
     """Return the accuracy on the labelled instances of the validation bags."""
@@ -121,10 +122,7 @@ def instance_accuracy(
         train = without_background(train)
     model = MaxMatchingMILClassifier(**settings, random_state=seed)
     model.fit(train.bags, train.labels.astype(np.int64))
-    assert held_out.instance_labels is not None
-    known = held_out.instance_labels >= 0
-    predicted = model.predict(held_out.bags.objects[known])
-    return accuracy(held_out.instance_labels[known], predicted)
+    return instance_accuracy(model, held_out)
 
 
 def without_background(data: BagDataset) -> BagDataset:

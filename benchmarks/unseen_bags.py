@@ -15,13 +15,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from _record import RESULTS, kept, write_result
-from _unseen_tables import BAG_FIGURES, behind
+from _record import RESULTS, recorded, write_result
+from _unseen_tables import BAG_FIGURES, METHODS, behind
 
 from groupnoise.reproduce.unseen import UnseenResult, run_unseen
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 
-METHODS = ("max-matching", "milr", "mi-net", "attention-mil", "instance-lr")
 FIGURES = tuple(BAG_FIGURES)
 
 
@@ -38,7 +37,7 @@ def kept_trials() -> dict[tuple[str, str, int], dict[str, object]]:
     parts = {each.name: each.part for each in read_unseen_sets()}
     return {
         (each["set"], each["method"], each["seed"]): {**each, "part": parts[each["set"]]}
-        for each in kept("unseen_bags", "trials")
+        for each in recorded("unseen_bags", "trials")
     }
 
 
@@ -64,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", help="names of sets, by default all")
     parser.add_argument("--seeds", default="0")
-    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
+    parser.add_argument("--methods", nargs="+", default=METHODS["mil"], choices=METHODS["mil"])
     parser.add_argument("--log", type=Path, default=Path("runs") / "unseen_bags.jsonl")
     options = parser.parse_args()
     seeds = [int(each) for each in options.seeds.split(",")]
@@ -85,7 +84,7 @@ def main() -> None:
         rows = table(trials.values())
         figures = ("instance AUROC", "bag AUROC", "bag accuracy")
         payload = {
-            "methods": METHODS,
+            "methods": METHODS["mil"],
             "rows": rows,
             "behind the best baseline": {name: behind(rows, name) for name in figures},
             "missing": missing,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import kept, with_row, write_result
+from _record import recorded, replace_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import make_shop, rank_targets
@@ -159,7 +159,7 @@ def main() -> None:
         for method in arguments.methods:
             for seed in arguments.seeds:
                 row = measure(log, method, seed, arguments.data)
-                rows = with_row(kept(NAME), row, ("log", "method", "seed"))
+                rows = replace_row(recorded(NAME), row, ("log", "method", "seed"))
                 note = (
                     "wall-clock times were taken on a machine shared with other work; "
                     "fit_cpu_seconds, where a row has it, is the time of one core"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import RESULTS, kept, with_row, write_result
+from _record import RESULTS, recorded, replace_row, write_result
 
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.reproduce.files import FINAL, ORIGIN, read_recipe, read_trial_line
@@ -118,7 +118,7 @@ def split_row(kept: TrialResult, further: TrialResult, parameter: str) -> dict[s
 def keep(row: dict[str, Any]) -> None:
     """Add a split to the result file; a later one of the same place replaces it."""
     place = ("set", "method", "seed")
-    splits = with_row(kept(NAME, "splits"), row, place)
+    splits = replace_row(recorded(NAME, "splits"), row, place)
     splits.sort(key=lambda each: [each[word] for word in place])
     rows = []
     for name, method in dict.fromkeys((each["set"], each["method"]) for each in splits):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from _processes import environment_without, run_python
 from _record import write_result
 from quiet import measured_quietly
 
@@ -89,13 +89,9 @@ POLICY = "from groupnoise import configure_threads; configure_threads()\n"
 
 
 def seconds_of(code: str) -> float:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
-    command = [sys.executable, "-W", "ignore", "-c", code]
+    environment = environment_without("OMP_", "GOMP_")
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(command, env=kept, capture_output=True, text=True, cwd=folder)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return float(done.stdout.split()[-1])
+        return float(run_python(code, environment=environment, folder=folder).split()[-1])
 
 
 def measure(code: str, turns: int) -> dict[str, float]:

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from _processes import environment_without, run_python
 from _record import write_result
 from quiet import disturbance
 
@@ -102,16 +103,11 @@ ALL = "from groupnoise.core import threads; threads.MAX_ROWS_OF_THREAD = 0\n"
 
 
 def seconds_of(task: str, way: str) -> tuple[float, float]:
-    mine = ("OMP_", "GOMP_", "OPENBLAS_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
+    environment = environment_without("OMP_", "GOMP_", "OPENBLAS_")
     if way == "all":
-        kept["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
+        environment["OPENBLAS_NUM_THREADS"] = str(os.cpu_count())
     code = BEFORE + (ALL if way == "all" else "") + task + AFTER
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, env=kept, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    clock, processor = map(float, done.stdout.split()[-2:])
+    clock, processor = map(float, run_python(code, environment=environment).split()[-2:])
     return clock, processor
 
 

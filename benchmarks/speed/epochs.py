@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from _record import kept, with_row, write_result
+from _record import recorded, replace_row, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets
@@ -101,7 +101,7 @@ def main() -> None:
 
 def keep(row: dict[str, Any]) -> None:
     """Write a row to the result file, beside those of other logs and members."""
-    rows = with_row(kept("epochs"), row, ("log", "member"))
+    rows = replace_row(recorded("epochs"), row, ("log", "member"))
     command = "python benchmarks/speed/epochs.py --data DIRECTORY"
     write_result("epochs", {"command": command, "seed": 0, "rows": rows})
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from _processes import run_python
 from _record import write_result
 
 CANDIDATES = """
@@ -46,15 +46,11 @@ print(time.process_time() - started)
 
 
 def seconds_of(code: str, source: Path, data: Path | None) -> float:
-    """Return the processor seconds that a fit takes with the package of a source folder."""
+    """Return the processor seconds of a fit with the package of a source folder."""
     environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
     if data is not None:
         environment["GROUPNOISE_DATA"] = str(data)
-    command = [sys.executable, "-W", "ignore", "-c", code + TIMED]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return float(done.stdout.split()[-1])
+    return float(run_python(code + TIMED, environment=environment).split()[-1])
 
 
 def main() -> None:

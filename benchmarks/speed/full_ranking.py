@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks import rank_targets, split_clicks
-from groupnoise.core import hit_at_k
+from groupnoise.clicks import split_clicks
 from groupnoise.io import ClickDataset, load_dataset
+from groupnoise.reproduce.trials import window_metrics
 
 DIM, EPOCHS, REPEATS, SECONDS_WANTED = 128, 2, 3, 3.0
 
@@ -30,8 +30,6 @@ def main() -> None:
     dataset = load_dataset("amazon-video-games")
     assert isinstance(dataset, ClickDataset)
     split = split_clicks(dataset.histories, "authors")
-    windows = split.test.groups
-    seen = dataset.histories.subset(split.test.users)
     model = MaxMatchingRecommender(dim=DIM, max_epochs=EPOCHS, random_state=0)
     model.fit(split.train.groups, item_ids=dataset.item_ids)
     figures: dict[str, Any] = {}
@@ -40,16 +38,15 @@ def main() -> None:
         seconds = []
         for _ in range(REPEATS):
             started = time.perf_counter()
-            ranks = rank_targets(model, windows, dataset.n_items, "full", seen=seen)
+            hit, _ = window_metrics(model, dataset, split.test, "full")
             seconds.append(round(time.perf_counter() - started, 2))
-        hit = hit_at_k(ranks.n_better, ranks.n_tied, 10)
         figures[name] = {"seconds": seconds, "best_seconds": min(seconds), "hit@10": round(hit, 4)}
         print(f"{name:<4}{min(seconds):6.2f} s", seconds)
     write_result(
         "full_ranking",
         {
             "configuration": {
-                "users": len(windows),
+                "users": len(split.test.groups),
                 "items": dataset.n_items,
                 "dim": DIM,
                 "epochs": EPOCHS,

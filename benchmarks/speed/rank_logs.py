@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from _record import kept, write_result
+from _record import recorded, write_result
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_histories
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=list(METHODS))
     arguments = parser.parse_args()
     data_dir = arguments.data
-    rows = [row for row in kept("rank_logs") if row["method"] not in arguments.methods]
+    rows = [row for row in recorded("rank_logs") if row["method"] not in arguments.methods]
     for log in LOGS:
         data = load_dataset(log, data_dir=data_dir)
         split = split_histories(data, "leave_one_out")

@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks import rank_targets, split_clicks
-from groupnoise.core import hit_at_k, ndcg_at_k
+from groupnoise.clicks import split_clicks
 from groupnoise.io import ClickDataset, load_dataset
+from groupnoise.reproduce.trials import window_metrics
 
 N_NEGATIVES, SEED = 100, 0
 GOALS = {0.694: 60.0, 0.74: 180.0}
@@ -33,19 +33,13 @@ def main() -> None:
     dataset = load_dataset("amazon-video-games")
     assert isinstance(dataset, ClickDataset)
     split = split_clicks(dataset.histories, "authors", min_size=1)
-    windows, seen = split.test.groups, dataset.histories.subset(split.test.users)
     curve: list[dict[str, float]] = []
     evaluation_seconds: list[float] = []
 
     def rank(model: MaxMatchingRecommender) -> float:
         started = time.perf_counter()
-        ranks = rank_targets(model, windows, dataset.n_items, seen=seen, random_state=SEED)
-        curve.append(
-            {
-                "hit@10": round(hit_at_k(ranks.n_better, ranks.n_tied), 4),
-                "ndcg@10": round(ndcg_at_k(ranks.n_better, ranks.n_tied), 4),
-            }
-        )
+        hit, ndcg = window_metrics(model, dataset, split.test, seed=SEED)
+        curve.append({"hit@10": round(hit, 4), "ndcg@10": round(ndcg, 4)})
         evaluation_seconds.append(round(time.perf_counter() - started, 2))
         return float(len(curve))  # the last epoch is always the best: the test part chooses nothing
 
@@ -71,7 +65,7 @@ def main() -> None:
                 "negatives_in_training": N_NEGATIVES,
                 "epochs": model.max_epochs,
                 "training_windows": len(split.train.groups),
-                "test_windows": len(windows),
+                "test_windows": len(split.test.groups),
                 "seed": SEED,
                 "torch_threads": torch.get_num_threads(),
             },

@@ -135,16 +135,16 @@ class BagTrial:
             inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
         if plain:
             return fit_plain(self, estimator, inputs, targets)
-        follow = partial(self._instance_accuracy, part=self.test) if self.follow_test else None
+        follow = partial(instance_accuracy, part=self.test) if self.follow_test else None
         return fit_monitored(self, estimator, inputs, targets, follow=follow)
 
     def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the instance accuracy on the validation bags."""
-        return self._instance_accuracy(estimator, self.validation)
+        return instance_accuracy(estimator, self.validation)
 
     def test_metrics(self, estimator: Any) -> dict[str, float]:
         """Return the instance accuracy on the test bags."""
-        return {"accuracy": self._instance_accuracy(estimator, self.test)}
+        return {"accuracy": instance_accuracy(estimator, self.test)}
 
     def chosen_right(self, estimator: Any) -> float | None:
         """Return the share of single-label training bags whose chosen instance is of the class."""
@@ -158,10 +158,11 @@ class BagTrial:
             return None
         return float(np.mean(truth[bags.offsets[:-1][single] + chosen] == labels[single]))
 
-    @staticmethod
-    def _instance_accuracy(estimator: Any, part: BagDataset) -> float:
-        rows, labels = _known_instances(part)
-        return accuracy(labels, estimator.predict(rows))
+
+def instance_accuracy(estimator: Any, part: BagDataset) -> float:
+    """Return the accuracy on the instances that belong to a class."""
+    rows, labels = _known_instances(part)
+    return accuracy(labels, estimator.predict(rows))
 
 
 def _known_instances(part: BagDataset) -> tuple[Any, IntArray]:
@@ -323,15 +324,7 @@ class ClickTrial:
         return figures
 
     def _metrics(self, estimator: Any, windows: Windows, protocol: str) -> tuple[float, float]:
-        ranks = rank_targets(
-            estimator,
-            windows.groups,
-            self.clicks.n_items,
-            protocol,
-            seen=self.clicks.histories.subset(windows.users),
-            random_state=self.seed,
-        )
-        return hit_at_k(*ranks, k=TOP), ndcg_at_k(*ranks, k=TOP)
+        return window_metrics(estimator, self.clicks, windows, protocol, self.seed)
 
     def chosen_right(self, estimator: Any) -> float | None:
         """Return how often the chosen click truly led to the next, where any click did."""
@@ -356,6 +349,24 @@ class ClickTrial:
             related[(groups.offsets[:-1] + cause - first)[inside]] = True
             cause = np.where(inside, follows[history + np.maximum(cause, 0)], -1)
         return related
+
+
+def window_metrics(
+    estimator: Any, clicks: ClickDataset, windows: Windows, protocol: str = "sampled", seed: int = 0
+) -> tuple[float, float]:
+    """Return HIT@10 and NDCG@10 of the targets of windows, ranked among items not in the history.
+
+    `protocol`, `seed`: as in `rank_targets`.
+    """
+    ranks = rank_targets(
+        estimator,
+        windows.groups,
+        clicks.n_items,
+        protocol,
+        seen=clicks.histories.subset(windows.users),
+        random_state=seed,
+    )
+    return hit_at_k(*ranks, k=TOP), ndcg_at_k(*ranks, k=TOP)
 
 
 DataTrial = BagTrial | CandidateTrial | ClickTrial
