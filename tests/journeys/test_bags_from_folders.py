@@ -511,10 +511,31 @@ def test_missing_numbers_of_files_are_filled_with_the_medians_of_the_training(co
     assert "filled 1 missing number in the column 'feature 2' as when the model was fitted" in said
 
 
-def test_a_table_per_bag_is_not_filled(command, tmp_path):
+def test_gaps_of_a_table_per_bag_are_filled_from_all_bags(command, tmp_path):
     data, words = write_folder(tmp_path, "csv")
-    said = command("fit", data, *words, "--fill", "median", "-o", "model", code=2).err
-    assert "has a table per bag, whose gaps --fill does not fill" in said
+    table = sorted((tmp_path / data).glob("*.csv"))[5]
+    lines = table.read_text().splitlines()
+    lines[2] = ",".join([*lines[2].split(",")[:-1], ""])
+    table.write_text("\n".join(lines) + "\n")
+    assert "numbers are missing" in command("fit", data, *words, "-o", "model", code=2).err
+    words = [*words, "--fill", "median"]
+    said = command("fit", data, *words, "-o", "model", "-q", *QUICK).err
+    assert "filled 1 missing number in the column" in said
+    said = command("predict", "model", data, "-o", "answers.csv").err
+    assert "as when the model was fitted" in said
+
+
+def test_features_in_other_units_than_those_of_the_training_are_told_of(command, tmp_path):
+    bags = {name: (part[0] + 8, *part[1:]) for name, part in make_bags().items()}
+    data, words = write_folder(tmp_path, "npy", bags)
+    command("fit", data, *words, "-o", "model", "-q", *QUICK)
+    for factor, is_told in ((1.0, False), (1000.0, True), (0.001, True)):
+        place = tmp_path / str(factor)
+        place.mkdir()
+        others = make_bags(seed=1).items()
+        write_folder(place, "npy", {n: ((part[0] + 8) * factor, *part[1:]) for n, part in others})
+        said = command("predict", "model", f"{factor}/bags", "-o", f"{factor}.csv").err
+        assert ("on another scale than those that model learned from" in said) == is_told
 
 
 def test_a_folder_of_archives_without_labels_is_told_of_them(command, tmp_path):
@@ -583,3 +604,34 @@ def test_a_bag_beside_folders_of_labels_is_named(tmp_path):
     write_by_folders(tmp_path, "npy", [".", *["a", "b"] * 6])
     with pytest.raises(DataError, match=r"called so, and s0\.npy beside them elsewhere"):
         read_bags(tmp_path)
+
+
+@pytest.mark.parametrize("form", ["h5", "one_h5"])
+def test_answers_go_into_the_files_that_the_features_come_from(command, tmp_path, form):
+    import h5py
+
+    data, words = write_folder(tmp_path, form)
+    command("fit", data, *words, "-o", "model", "-q", *QUICK)
+    command("predict", "model", data, "-o", "before.csv")
+    for _ in range(2):  # answers of an earlier model give way
+        said = command("predict", "model", data, "--to", "source").out
+        assert f"of {data}, as group 'groupnoise'" in said
+    command("predict", "model", data, "-o", "after.csv")
+    assert (tmp_path / "after.csv").read_text() == (tmp_path / "before.csv").read_text()
+    bag = next(iter(make_bags()))
+    place = tmp_path / data / f"{bag}.h5" if form == "h5" else tmp_path / data
+    with h5py.File(place) as file:
+        node = file["groupnoise"] if form == "h5" else file[f"groupnoise/{bag}"]
+        assert node["probabilities"].shape == (len(make_bags()[bag][0]), 2)
+        assert sorted(node.attrs["classes"]) == ["benign", "tumour"]
+    assert not list(tmp_path.rglob("*.tmp-*"))
+
+
+def test_answers_go_into_no_other_files(command, tmp_path):
+    data, words = write_folder(tmp_path, "npy")
+    command("fit", data, *words, "-o", "model", "-q", *QUICK)
+    said = command("predict", "model", data, "--to", "source", code=2).err
+    assert "no .h5 file, which answers could be written into" in said
+    said = command("predict", "model", data, "--to", "source", "-o", "x", code=2).err
+    assert "leave out --output" in said
+    assert "needs the folder" in command("predict", "model", data, "--to", "csv", code=2).err

@@ -334,17 +334,22 @@ def _write_csv(path: Path, answers: ObjectPredictions, bag: int, size: Any) -> N
 
 
 def _write_h5(path: Path, answers: ObjectPredictions, bag: int, size: Any) -> None:
-    part = answers.part(bag)
     with require("h5py", extra="h5").File(path, "w") as file:
         if answers.coordinates is not None:
-            file["coords"] = answers.coordinates[part]
+            file["coords"] = answers.coordinates[answers.part(bag)]
             file["coords"].attrs["names"] = list(answers.coordinate_names or ())
-        file["probabilities"] = answers.probability[part].astype(np.float32)
-        file["background"] = answers.background[part].astype(np.float32)
-        file["responsibilities"] = answers.responsibility[part].astype(np.float32)
-        file["labels"] = answers.labels(bag)
-        file.attrs["classes"] = list(answers.class_names)
-        file.attrs["predicted"] = answers.predicted[bag]
+        write_h5_content(file, answers, bag)
+
+
+def write_h5_content(node: Any, answers: ObjectPredictions, bag: int) -> None:
+    """Write what was said of the objects of a bag into an HDF5 file, or a group of one."""
+    part = answers.part(bag)
+    node["probabilities"] = answers.probability[part].astype(np.float32)
+    node["background"] = answers.background[part].astype(np.float32)
+    node["responsibilities"] = answers.responsibility[part].astype(np.float32)
+    node["labels"] = answers.labels(bag)
+    node.attrs["classes"] = list(answers.class_names)
+    node.attrs["predicted"] = answers.predicted[bag]
 
 
 def _write_geojson(

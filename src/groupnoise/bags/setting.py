@@ -23,7 +23,7 @@ from groupnoise.bags.reading.labels import (
 )
 from groupnoise.bags.reading.reader import read_bags
 from groupnoise.bags.search.copies import kept_together
-from groupnoise.core.arrays import IntArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     class_frequencies,
     indicator_to_labels,
@@ -32,7 +32,7 @@ from groupnoise.core.class_metrics import (
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.folders.training_record import draw_held_out
+from groupnoise.io.hold_out import draw_held_out
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -195,6 +195,10 @@ class BagSetting(Setting[BagDataset]):
         yield rows[:: max(1, rows.size // MAX_FINGERPRINT_VALUES)]
         yield from (dataset.bags.offsets, dataset.labels)
         yield dataset.class_names
+
+    def features(self, dataset: BagDataset) -> FloatArray:
+        """Return the features of all instances."""
+        return dataset.bags.objects
 
     def known_as(self, dataset: BagDataset) -> dict[str, NDArray[np.uint64]]:
         """Return checksums of the ids of bags and of their patients, where the source says them."""

@@ -37,7 +37,7 @@ from groupnoise.io.description import (
     histogram_of_classes,
     histogram_of_sizes,
 )
-from groupnoise.io.folders.training_record import draw_held_out
+from groupnoise.io.hold_out import draw_held_out
 from groupnoise.io.labels.spellings import as_spelt
 from groupnoise.io.setting import (
     Answers,
@@ -173,6 +173,10 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     def content(self, dataset: PartialLabelDataset) -> Iterable[Any]:
         """Yield rows and candidates."""
         yield from (dataset.features, dataset.candidates, dataset.class_names)
+
+    def features(self, dataset: PartialLabelDataset) -> FloatArray:
+        """Return the features of all rows."""
+        return dataset.features
 
     def group_content(self, dataset: PartialLabelDataset, row: int) -> bytes:
         """Return the features and the candidates of a row."""

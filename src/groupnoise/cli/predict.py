@@ -27,21 +27,24 @@ from groupnoise.exceptions import ParameterError
 if TYPE_CHECKING:
     from groupnoise.core.arrays import IntArray
 
+SOURCE = "source"
+"""What `--to` is for answers that go into the files which the features come from."""
+
 
 @reads_data
 @takes(
     output=option("File (.csv, .jsonl, .parquet, .xlsx); with --to, a folder.", "-o"),
     keep="Column (or pattern) of DATA to copy beside the answers; repeatable.",
     bags="mil: one row per bag, with its labels and their probabilities.",
-    to="mil: one file per bag, with coordinates: csv, h5 or geojson.",
+    to="mil: a file per bag, with coordinates: csv, h5 or geojson; source adds to the .h5 files.",
     top="rs: number of items to recommend.",
     exclude_seen="rs: leave out items already in the history.",
 )
 def predict(
     model: ModelFolder,
     data: DataName,
-    output: Path,
     options: DataOptions,
+    output: Path | None = None,
     keep: list[str] | None = None,
     bags: bool = False,
     to: str | None = None,
@@ -63,6 +66,8 @@ def predict(
             raise ParameterError("--bags writes one table and --to a file per bag; give one.")
         _write_per_bag(model, data, options, output, to, keep)
         return
+    if output is None:
+        raise ParameterError("give the file to write, with --output (-o).")
     check_format(output)
     check_output(output, data)
     fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
@@ -104,28 +109,42 @@ def _write_per_bag(
     model: Path,
     data: str,
     options: DataOptions,
-    output: Path,
+    output: Path | None,
     form: str,
     keep: Sequence[str] | None,
 ) -> None:
     """Write what the model says of each object into a file per bag."""
     from groupnoise.bags.embedding.sources import find_sources
     from groupnoise.bags.object_predictions import FORMS, predict_objects, write_object_predictions
+    from groupnoise.bags.reading.folder import is_bag_folder
+    from groupnoise.bags.source_predictions import write_into_sources
     from groupnoise.core.checks import check_choice
     from groupnoise.io.files import check_not_own_input
 
-    check_choice("--to", form, FORMS)
+    check_choice("--to", form, (*FORMS, SOURCE))
     if keep:
         raise ParameterError("--keep goes with one table of answers; leave out --to.")
-    check_not_own_input(output, data)
+    if (output is None) != (form == SOURCE):
+        raise ParameterError(
+            f"--to {form} writes into the files of DATA; leave out --output."
+            if form == SOURCE
+            else f"--to {form} needs the folder to write, with --output (-o)."
+        )
+    if output is not None:
+        check_not_own_input(output, data)
     fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
     if found.setting.name != "mil":
         raise ParameterError(f"--to is for bags; {data} is {found.setting.name} data.")
+    answers = predict_objects(fitted, found.dataset)
+    if output is None:
+        if not (found.is_file and is_bag_folder(data, found.options.get("labels"), False)):
+            raise ParameterError(f"{data} has no .h5 file per bag, which --to source writes into.")
+        files = write_into_sources(data, answers, found.options.get("labels"))
+        typer.echo(f"added to {counted(len(files), 'files')} of {data}, as group 'groupnoise'")
+        return
     side = find_sources(data, None).size
     size = None if side is None else (side, side)
-    files = write_object_predictions(
-        output, predict_objects(fitted, found.dataset), form, size=size
-    )
+    files = write_object_predictions(output, answers, form, size=size)
     typer.echo(f"{counted(len(files), 'files')} written to {output}")
 
 

@@ -185,6 +185,7 @@ def find_model_and_data(
     The model knows its setting and how its own file was read, so that need not be said again.
     """
     from groupnoise.io.datasets import select_features
+    from groupnoise.io.feature_ranges import FeatureRanges
     from groupnoise.io.folders.model_files import load_model
     from groupnoise.io.folders.training_record import read_training_record
     from groupnoise.io.setting import find_setting, setting_of_model
@@ -226,6 +227,12 @@ def find_model_and_data(
         found = replace(found, dataset=select_features(found.dataset, names))
         # The names have served: rows go on as plain arrays, whose lack of them would be warned of.
         del fitted.feature_names_in_
+    features = own.features(found.dataset)
+    if record is not None and features is not None and "fill" not in remembered:
+        # Readers of tables tell it column by column.
+        ranges = FeatureRanges.unpacked(record.ranges)
+        if (sentence := ranges.about_units(features, name, str(model))) is not None:
+            say_aside(f"warning: {sentence}.")
     return fitted, found, record
 
 
@@ -258,7 +265,7 @@ def read_file(
     from groupnoise.clicks.reading.oddities import CLICK_WARNINGS
     from groupnoise.core.label_typos import TYPING_ERROR
     from groupnoise.io.columns.roles import read_as_remembered
-    from groupnoise.io.tables.missing_numbers import OTHER_UNITS
+    from groupnoise.io.feature_ranges import OTHER_UNITS
 
     check_columns(setting, options)
     guesses: list[str] = []

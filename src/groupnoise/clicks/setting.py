@@ -33,7 +33,7 @@ from groupnoise.io.description import (
     count_oddity,
     histogram_of_sizes,
 )
-from groupnoise.io.folders.training_record import MAX_HELD_OUT
+from groupnoise.io.hold_out import MAX_HELD_OUT
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting
 from groupnoise.io.tables.sources import Report
 

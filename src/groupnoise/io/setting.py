@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, release_pages
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback, release_pages
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
@@ -215,6 +215,10 @@ class Setting(ABC, Generic[Data]):
     @abstractmethod
     def content(self, dataset: Data) -> Iterable[Any]:
         """Yield the arrays and lists that make data what it is, for its fingerprint."""
+
+    def features(self, dataset: Data) -> FloatArray | None:
+        """Return the rows of features that data consists of; None where it has none."""
+        return None
 
     @abstractmethod
     def group_content(self, dataset: Data, row: int) -> bytes:

@@ -9,7 +9,7 @@ from groupnoise.bags.search.held_out import draw_folds
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.io.folders.training_record import draw_held_out
+from groupnoise.io.hold_out import draw_held_out
 
 
 def make_bags(n_patients=12, per_patient=3, seed=0):

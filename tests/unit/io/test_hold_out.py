@@ -6,7 +6,7 @@ import pytest
 from groupnoise import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import ClickDataset
-from groupnoise.io.folders.training_record import draw_held_out
+from groupnoise.io.hold_out import draw_held_out
 from groupnoise.io.setting import find_setting
 
 CLICKS = find_setting("rs")

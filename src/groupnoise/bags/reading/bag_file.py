@@ -35,6 +35,8 @@ MAPPED = (*HDF5, *ZARR, *TENSORS, ".npy")
 FEATURES = ("features", "feats", "feature", "embeddings", "embedding", "x", "data")
 COORDINATES = ("coords", "coordinates", "coord", "positions", "xy")
 COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
+ANSWERS_GROUP = "groupnoise"
+"""The group of an .h5 file that `predict --to source` adds, which is no bag."""
 _NOT_WHOLE = "{} is not a whole file: it is cut off or damaged; fetch or write it again."
 
 
@@ -309,7 +311,7 @@ def _groups_within(node: Any, above: str = "") -> Iterator[str]:
     """Yield the groups that hold arrays, or nothing at all, however deep they lie."""
     for name in node:
         child = node[name]
-        if hasattr(child, "keys"):
+        if hasattr(child, "keys") and (above or name != ANSWERS_GROUP):
             held = [child[each] for each in child]
             if held and all(hasattr(each, "keys") for each in held):
                 yield from _groups_within(child, f"{above}{name}/")

@@ -58,7 +58,7 @@ from groupnoise.core.arrays import (
 )
 from groupnoise.core.streamed_groups import make_groups
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.tables.sources import Report
 
@@ -105,11 +105,6 @@ def read_bag_folder(source: str | Path, labels: Any, options: BagReadOptions) ->
         if labels is not None and options.labels_needed:
             report(f"took {labels} as the table of labels")
     bags = find_bag_files(path, labels, report)
-    if gaps is not None and any(bag.path.suffix.lower() in TABLES for bag in bags):
-        raise ParameterError(
-            f"{path} has a table per bag, whose gaps --fill does not fill; write them as one table "
-            "with a column of the bag."
-        )
     found: BagLabels | None = None
     if options.labels_needed:
         found = _find_labels(bags, labels, path, options)

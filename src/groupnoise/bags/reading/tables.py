@@ -20,7 +20,7 @@ from groupnoise.io.columns.no_features import why_no_feature
 from groupnoise.io.columns.roles import check_column, match_columns
 from groupnoise.io.datasets import BETWEEN
 from groupnoise.io.tables.cells import is_mostly_numeric, read_numbers
-from groupnoise.io.tables.missing_numbers import Fill, check_no_gaps
+from groupnoise.io.tables.missing_numbers import Fill, check_no_gaps, find_gaps
 from groupnoise.io.tables.sources import Report, say_nothing
 from groupnoise.io.tables.table import Table, read_table
 
@@ -32,9 +32,6 @@ MAX_SAMPLED_TABLES = 64
 """Bags whose tables tell which columns are features; a single one may lack what is rare."""
 
 
-ONE_TABLE = "write all bags as one table with a column of the bag, which --fill median fills"
-
-
 @dataclass(frozen=True)
 class FileOptions:
     """What is read of each file of a bag.
@@ -42,6 +39,8 @@ class FileOptions:
     `features`: the array of the features, or in a table their columns. `names`: columns that a
     table must have, in this order. `truth`: the array or column of the labels of objects. `form`:
     of a table, as `read_table` takes it. `of_model`: whether a model learned from the columns.
+    `keeps_gaps`: whether missing numbers of a table are NaN, which all bags together fill, and not
+    refused.
     """
 
     features: str | Sequence[str] | None = None
@@ -49,6 +48,7 @@ class FileOptions:
     truth: str | None = None
     form: Mapping[str, Any] = field(default_factory=dict)
     of_model: bool = False
+    keeps_gaps: bool = False
 
 
 def file_options(tables: Sequence[Path], options: BagReadOptions) -> FileOptions:
@@ -58,8 +58,9 @@ def file_options(tables: Sequence[Path], options: BagReadOptions) -> FileOptions
     """
     form = options.form
     truth = options.truth if options.labels_needed else None
+    of_model = options.feature_names is not None
     spec = FileOptions(
-        options.features, options.feature_names, truth, form, options.feature_names is not None
+        options.features, options.feature_names, truth, form, of_model, options.fill is not None
     )
     if not tables:
         return spec
@@ -184,9 +185,17 @@ def read_bag_table(
     coordinates = None
     if pair:
         coordinates = np.column_stack([read_numbers(table, name) for name in pair])
-    check_no_gaps(table, [name for name in names or () if name in columns], ONE_TABLE)
-    features = spec.features if names is None else None
-    matrix, found = features_of_table(table, features, pair, say_nothing, names)
+    features, fill = spec.features if names is None else None, None
+    there = [name for name in names or () if name in columns]
+    if spec.keeps_gaps:
+        fill = Fill(say_nothing, dict.fromkeys(there, 0.0))
+    else:
+        check_no_gaps(table, there)
+    matrix, found = features_of_table(table, features, pair, say_nothing, names, fill=fill)
+    if fill is not None and names is not None:
+        for at, name in enumerate(names):
+            if name in columns:
+                matrix[find_gaps(table.frame[name]).to_numpy(), at] = np.nan
     truth = None
     if spec.truth is not None and spec.truth in columns:
         truth = table.frame[spec.truth].cast(pl.String).fill_null("").to_numpy()

@@ -1,9 +1,9 @@
-"""What a model remembers of the data it was trained on, and drawing what is held out."""
+"""What a model remembers of the data it was trained on."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.exceptions import ModelFileError
+from groupnoise.io.feature_ranges import FeatureRanges
 from groupnoise.io.files import MANIFEST, write_json
 from groupnoise.io.folders.model_files import read_model_manifest
 
@@ -31,8 +32,6 @@ MAX_EARLIER = 400
 """Data of earlier trainings that a model remembers by name."""
 MAX_HELD_LOGS = 20
 """Logs of which a model remembers what was held out."""
-MAX_HELD_OUT = 10_000
-"""Groups that are held out at most; the standard error of a rate is then below half a point."""
 
 
 class HeldOutOfLog(NamedTuple):
@@ -65,6 +64,7 @@ class TrainingRecord:
         `protocol`, by their fingerprints.
     `shares`: how frequent labels were in the part that was trained on; see `Setting.shares`.
     `newest`: when the last click of the log happened; None where it has no times.
+    `ranges`: how large features were; see `FeatureRanges`.
     """
 
     name: str
@@ -82,6 +82,7 @@ class TrainingRecord:
     held_before: dict[str, HeldOutOfLog] = field(default_factory=dict)
     shares: dict[str, Any] = field(default_factory=dict)
     newest: float | None = None
+    ranges: str = ""
 
     @classmethod
     def of(
@@ -101,6 +102,7 @@ class TrainingRecord:
         rows = np.delete(np.arange(setting.n_groups(dataset)), held_out)
         rows = rows[:: max(1, -(-len(rows) // MAX_FINGERPRINTS))]
         times = getattr(dataset, "timestamps", None)
+        features = setting.features(dataset)
         return cls(
             name=dataset.name,
             setting=setting.name,
@@ -113,6 +115,7 @@ class TrainingRecord:
             protocol=protocol,
             shares=setting.shares(dataset, held_out),
             newest=None if times is None or not len(times) else float(np.max(times)),
+            ranges="" if features is None else FeatureRanges.of(features).packed(),
         )
 
     def after(self, before: TrainingRecord | None) -> TrainingRecord:
@@ -325,6 +328,7 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     if not all(isinstance(row, int) and 0 <= row < record.n_groups for row in record.held_out):
         raise ValueError
     list(map(unpacked, (record.trained, *record.names.values())))
+    FeatureRanges.unpacked(record.ranges)
     held = {
         log: HeldOutOfLog(list(map(int, rows)), str(protocol))
         for log, (rows, protocol) in record.held_before.items()
@@ -338,61 +342,3 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     }
     newest = None if record.newest is None else float(record.newest)
     return replace(record, held_before=held, shares=shares, newest=newest)
-
-
-def draw_held_out(
-    memberships: BoolArray, share: float, seed: int, *, clusters: NDArray[Any] | None = None
-) -> IntArray:
-    """Draw groups to hold out: of every class its share, and never the last one.
-
-    Result: in rising order; empty where no group can be spared. `memberships`: of shape (n_groups,
-    n_classes). `share`: how much to hold out, from 0 to 1. `clusters`: whom each group comes from;
-    groups of one cluster are held out together or not at all.
-    """
-    n_groups = len(memberships)
-    wanted = min(MAX_HELD_OUT, max(1, round(share * n_groups))) if share > 0 else 0
-    left = memberships.sum(axis=0)
-    held: list[int] = []
-    for rows in _spread(memberships, share, np.random.default_rng(seed), clusters):
-        if len(held) >= wanted:
-            break
-        gone = memberships[rows].sum(axis=0)
-        # A cluster that is far larger than what is left to draw would empty the training.
-        fits = clusters is None or not held or len(held) + len(rows) <= 1.5 * wanted
-        if fits and (left[gone > 0] > gone[gone > 0]).all():
-            left -= gone
-            held += rows.tolist()
-    return np.sort(np.array(held, dtype=np.int64))
-
-
-def _spread(
-    memberships: BoolArray,
-    share: float,
-    generator: np.random.Generator,
-    clusters: NDArray[Any] | None,
-) -> Iterator[IntArray]:
-    """Yield clusters of rows, first a share of them that holds its part of every class.
-
-    Clusters are sorted by their rarest class and taken at even steps; the others follow, for
-    those that cannot be spared.
-    """
-    codes = np.arange(len(memberships))
-    if clusters is not None:
-        codes = np.unique(clusters, return_inverse=True)[1]
-    rarity = np.argsort(np.argsort(memberships.sum(axis=0), kind="stable"))
-    of_row = np.where(memberships, rarity, len(rarity)).min(axis=1, initial=len(rarity))
-    n_units = int(codes.max(initial=-1)) + 1
-    stratum = np.full(n_units, len(rarity))
-    np.minimum.at(stratum, codes, of_row)
-    order = generator.permutation(n_units)
-    order = order[np.argsort(stratum[order], kind="stable")]
-    n_first = min(n_units, max(1, round(share * n_units)))
-    steps = (np.arange(n_first) + generator.random()) * (n_units / n_first)
-    is_first = np.zeros(n_units, dtype=bool)
-    is_first[np.minimum(steps.astype(np.int64), n_units - 1)] = True
-    # In random order each: a limit on what is held out must not cut off a class.
-    sequence = np.concatenate(
-        [generator.permutation(order[is_first]), generator.permutation(order[~is_first])]
-    )
-    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    yield from (members[unit] for unit in sequence)

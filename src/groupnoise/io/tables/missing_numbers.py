@@ -12,6 +12,7 @@ import polars as pl
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.feature_ranges import OTHER_UNITS, in_other_units
 from groupnoise.io.labels.spellings import MISSING
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
@@ -24,12 +25,6 @@ MAX_GAPS = 0.5
 """Share of a column's rows that may lack a number to be filled without being asked."""
 MIN_ROWS = 20
 """Rows from which on a median says what is usual."""
-OTHER_UNITS = "see that both have the same units"
-MIN_OUTSIDE = 0.9
-MIN_TOLD = 5
-"""Share, and number, of rows far outside of the range of a training that speak of other units."""
-
-
 FILL_THEM = "fill them with the median of their column (`fill`, --fill median)"
 
 
@@ -67,23 +62,24 @@ class Fill:
             self.ranges = dict(zip(columns, zip(low, high, strict=True), strict=True))
 
     def _check_ranges(self, rows: FloatArray, columns: Sequence[str]) -> None:
-        for column, numbers in zip(columns, rows.T, strict=True):
-            low, high = self.ranges.get(column, (-np.inf, np.inf))
-            width = high - low if np.isfinite(low) else 0.0
-            n_outside = int(((numbers < low - width) | (numbers > high + width)).sum())
-            if n_outside >= max(MIN_TOLD, MIN_OUTSIDE * len(numbers)):
-                here = f"{numbers.min():.4g} to {numbers.max():.4g}"
-                self.report(
-                    f"column {column!r} goes from {here}, and went from {low:.4g} to {high:.4g} "
-                    f"where the model learned: {OTHER_UNITS}"
-                )
+        known = [number for number, column in enumerate(columns) if column in self.ranges]
+        names = [columns[number] for number in known]
+        low, high = np.array([self.ranges[name] for name in names]).reshape(-1, 2).T
+        median = np.array([self.values[name] for name in names])
+        rows = rows[:, known]
+        for at in np.flatnonzero(in_other_units(rows, low, median, high)):
+            here = f"{rows[:, at].min():.4g} to {rows[:, at].max():.4g}"
+            self.report(
+                f"column {names[at]!r} goes from {here}, and went from {low[at]:.4g} to "
+                f"{high[at]:.4g} where the model learned: {OTHER_UNITS}"
+            )
 
     def into(self, table: Table, columns: Sequence[str]) -> Table:
         """Return the table without gaps in these columns; other cells stay for their reader."""
         filled, n_filled = [], dict[str, int]()
         for column in columns:
             cells = table.frame[column]
-            is_gap = _is_gap(cells).to_numpy()
+            is_gap = find_gaps(cells).to_numpy()
             text = cells.str.strip_chars() if cells.dtype == pl.String else cells
             read = text.cast(pl.Float64, strict=False)
             is_word = read.is_null().to_numpy() & ~is_gap
@@ -151,7 +147,7 @@ def check_no_gaps(table: Table, columns: Sequence[str], remedy: str = FILL_THEM)
 
     What else is odd in a single one its reader says. `remedy`: what to do with them.
     """
-    gaps = {column: _is_gap(table.frame[column]) for column in columns}
+    gaps = {column: find_gaps(table.frame[column]) for column in columns}
     gaps = {column: is_gap for column, is_gap in gaps.items() if is_gap.any()}
     is_empty = all(table.frame[column].is_null().any() for column in gaps)
     if not gaps or (len(gaps) == 1 and not is_empty):
@@ -164,7 +160,8 @@ def check_no_gaps(table: Table, columns: Sequence[str], remedy: str = FILL_THEM)
     )
 
 
-def _is_gap(cells: pl.Series) -> pl.Series:
+def find_gaps(cells: pl.Series) -> pl.Series:
+    """Tell of each cell whether its number is missing."""
     is_gap = cells.is_null()
     if cells.dtype == pl.String:
         return is_gap | cells.str.strip_chars().str.to_lowercase().is_in(["", *MISSING]).fill_null(
