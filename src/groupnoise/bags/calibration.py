@@ -134,9 +134,9 @@ class BagCalibration(CalibratedSets, Calibration, BagPredictions):
         elif len(targets) > n_classes:  # the others are background, as `evaluate` counts them
             known = np.where(known < 0, n_classes, known)
         if known is not None and has_enough_known_labels(known):
-            told = known >= 0
-            log_all = log_all[torch.from_numpy(told), : len(targets)].log_softmax(-1)
-            likelihood = candidate_likelihood(known[told, None] == targets)
+            is_known = known >= 0
+            log_all = log_all[torch.from_numpy(is_known), : len(targets)].log_softmax(-1)
+            likelihood = candidate_likelihood(known[is_known, None] == targets)
         else:
             likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
             judged_by = "all labels of a bag"

@@ -1,4 +1,4 @@
-"""Encoders that no gradient trains: a Gaussian kernel solved in closed form, and forests."""
+"""Encoders fitted without gradients: kernel ridge regression, and forests."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
 
 MAX_EXACT = 4_000
-"""Up to this many rows every row is a landmark; the solution is that of the whole kernel."""
+"""Maximum rows of an exact solution, with every row as a landmark."""
 N_LANDMARKS = 1_500
-"""Landmarks of larger data, drawn among the rows."""
+"""Random landmarks of larger data."""
 SHARPNESS = 0.3
 MAX_ITERATIONS = 30
 TOLERANCE = 1e-3
-"""Responsibilities that change by less in an iteration have settled."""
+"""Change of responsibilities at convergence."""
 GAINS = (2.0, 4.0, 6.0, 9.0, 13.0, 20.0)
 GAIN_CORRECTION = 1.4
-"""How much surer than one half of the rows both together may be: on generated tables of 150 to 240
-rows the best temperature of answers at the gain of the halves was near 0.7."""
+"""Factor for training on all rows instead of one half: on generated tables of 150 to 240 rows the
+best temperature at the gain of the halves was near 0.7."""
 DOUBT = 0.02
-"""Share of an answer that is spread evenly while a gain is chosen."""
+"""Weight of the uniform distribution while the gain is chosen."""
 
 
 class KernelEncoder(nn.Module):
@@ -58,7 +58,7 @@ class KernelEncoder(nn.Module):
         return cls(n_features, int(sizes["n_landmarks"]), dim)
 
     def sizes(self) -> dict[str, int]:
-        """Return what its arrays cannot be made without."""
+        """Return the sizes of its arrays."""
         return {"n_landmarks": len(self.landmarks)}
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -79,13 +79,13 @@ def fit_kernel(
     row_weights: FloatArray | None = None,
     generator: np.random.Generator,
 ) -> list[float]:
-    """Solve for the weights of an encoder whose vectors are the logits of the labels.
+    """Fit kernel ridge regression whose outputs are the logits of the labels.
 
-    Ridge regression on responsibilities and responsibilities from the regression take turns, as
-    in SURE (Feng and An, AAAI 2019). The outputs lie near zero and one; the gain that makes them
-    logits is the one under which one half of the rows predicts the candidates of the other best.
+    Alternates between regression on responsibilities and responsibilities from the regression, as
+    SURE (Feng and An, AAAI 2019). The outputs lie near zero and one; the gain that turns them into
+    logits is the one at which one half of the rows predicts the candidates of the other best.
 
-    Result: mean squared error of each turn.
+    Result: mean squared error of each iteration.
     `encoder`: with as many landmarks as :func:`count_landmarks` says.
     `scale`: width of the kernel in units of the mean distance between rows.
     `trust` (n_rows, n_classes): trust in each candidate; alike by default.
@@ -131,16 +131,12 @@ def fit_kernel(
 
 
 def count_landmarks(n_rows: int) -> int:
-    """Return how many landmarks stand for that many rows: all of them where they are few."""
+    """Return the number of landmarks for `n_rows` rows."""
     return n_rows if n_rows <= MAX_EXACT else N_LANDMARKS
 
 
 def best_gain(outputs: FloatArray, candidates: BoolArray) -> float:
-    """Return the factor that makes outputs the logits under which candidates are likeliest.
-
-    `outputs` (n_rows, n_classes): of rows that were held out. `candidates` (n_rows, n_classes):
-    their candidate labels.
-    """
+    """Return the factor of held-out outputs that makes their candidates most likely."""
 
     def likelihood(gain: float) -> float:
         inside = (softmax(gain * outputs, axis=1) * candidates).sum(axis=1)
@@ -157,7 +153,7 @@ def _alternate(
     counts: FloatArray,
     ridge: float,
 ) -> tuple[FloatArray, list[float]]:
-    """Return the weights of the landmarks and the error of each turn."""
+    """Return the weights of the landmarks and the error of each iteration."""
     solve = _solver(kernel, between, counts, ridge)
     responsibility = trust / trust.sum(axis=1, keepdims=True)
     errors: list[float] = []
@@ -191,10 +187,10 @@ def _solver(
 
 
 N_TREES = 100
-"""Trees that answer."""
+"""Trees of the final forest."""
 N_ITERATIONS = 3
 N_TREES_PER_ITERATION = 50
-"""Trees of a turn, which only say what rows they did not see may be."""
+"""For out-of-bag estimates only."""
 
 
 def grow_trees(
@@ -206,21 +202,20 @@ def grow_trees(
     row_weights: FloatArray | None = None,
     generator: np.random.Generator,
 ) -> tuple[TreesEncoder, list[float]]:
-    """Grow a forest whose answers are the logits of the labels.
+    """Grow a forest whose outputs are the logits of the labels.
 
-    Trees are grown on responsibilities, and trees that did not see a row say what the
-    responsibilities of its candidates are; the two take turns.
+    Alternates between trees on responsibilities and responsibilities from out-of-bag trees.
 
-    Result: the forest, and the mean squared error of each turn on rows that trees did not see.
-    `extra`: whether thresholds are drawn instead of sought.
-    `trust` (n_rows, n_classes): trust in each candidate; alike by default.
+    Result: the forest, and the out-of-bag mean squared error of each iteration.
+    `extra`: draw thresholds at random.
+    `trust` (n_rows, n_classes): trust in each candidate; equal by default.
     """
     trust = candidates.astype(np.float64) if trust is None else np.where(candidates, trust, 0.0)
     weights = np.ones(len(rows)) if row_weights is None else np.maximum(row_weights, 1e-6)
     growing = ForestBuilder(np.ascontiguousarray(rows), weights, extra, generator)
     shares = trust / trust.sum(axis=1, keepdims=True)
     errors = []
-    # Rows were checked long ago; checking a few again takes longer than growing a tree on them.
+    # Validating the rows again would take longer than growing a tree.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         for _ in range(N_ITERATIONS):
             unseen = growing.out_of_bag_shares(shares)
@@ -233,7 +228,7 @@ def grow_trees(
 
 @dataclass
 class ForestBuilder:
-    """What all trees of a forest are grown with."""
+    """Grows the trees of one forest."""
 
     rows: NDArray[np.float32]
     weights: FloatArray
@@ -241,11 +236,11 @@ class ForestBuilder:
     generator: np.random.Generator
 
     def __post_init__(self) -> None:
-        # Seeded again for every tree, which is far quicker than to make it again.
+        # Reseeded for every tree, which is much faster than a new one.
         self._state = np.random.RandomState()
 
     def out_of_bag_shares(self, shares: FloatArray) -> FloatArray:
-        """Return the mean answer of trees that did not see a row, of all where each saw it."""
+        """Return the mean out-of-bag prediction of each row, the overall mean if it has none."""
         total, counts = np.zeros(shares.shape), np.zeros(len(self.rows))
         for _ in range(N_TREES_PER_ITERATION):
             drawn = self.draw()
@@ -259,13 +254,13 @@ class ForestBuilder:
         return np.where(counts[:, None] > 0, total / np.maximum(counts, 1.0)[:, None], everywhere)
 
     def draw(self) -> FloatArray:
-        """Return how much each row counts in one tree: rows are drawn with replacement."""
+        """Return the weight of each row in a bootstrap sample."""
         n_rows = len(self.weights)
         drawn = self.generator.integers(n_rows, size=min(n_rows, MAX_DRAWN))
         return np.bincount(drawn, minlength=n_rows) * self.weights
 
     def tree(self, shares: FloatArray, drawn: FloatArray) -> DecisionTreeRegressor:
-        """Return one tree on the rows that were drawn, each split on some of the features."""
+        """Return one tree on a bootstrap sample."""
         used = np.flatnonzero(drawn)
         self._state.seed(int(self.generator.integers(2**31)))
         return grow_tree(

@@ -1,6 +1,6 @@
-"""Which labels are wrong: of single ones by neighbours and held-out answers, and of candidates.
+"""Detection of wrong labels from neighbours and out-of-sample predictions; audit of candidates.
 
-Of single labels all is out of sample: the evidence about a row never uses that row's own label.
+The evidence about a row never uses that row's own label.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import PartialLabelDataset
 
 FLOOR = 0.02
-"""Added to each probability before two kinds of evidence are multiplied, so that neither can
-rule a label out alone."""
+"""Added to probabilities before two kinds of evidence are multiplied: neither alone excludes a
+label."""
 DOUBT = 1e-3
-"""The least probability of any label before the noise is taken into account."""
+"""Minimum probability of a label before the noise matrix is applied."""
 
 N_NOISE_STEPS = 20
-"""How often the noise and the true labels are estimated from each other; more changes little."""
+"""Of expectation maximization for the noise matrix."""
 N_SPREADING_STEPS = 3
-"""How often what is believed of a row is passed on to its neighbours."""
+"""Iterations of label propagation to neighbours."""
 
 Predict = Callable[[IntArray, IntArray], FloatArray]
 """Trains on some rows and returns P(label | row) of others, shape (n_held, n_classes)."""
@@ -66,7 +66,7 @@ def nearest_rows(features: NDArray[Any], n_neighbors: int) -> IntArray:
 
 
 class LabelPosterior(NamedTuple):
-    """What is believed of the true labels.
+    """Posterior of the true labels.
 
     `probabilities` (n_rows, n_classes): p(true label | row, given label).
     `noise` (n_classes, n_classes): p(given label | true label).
@@ -79,12 +79,11 @@ class LabelPosterior(NamedTuple):
 def combine_evidence(
     given: IntArray, before: FloatArray, predicted: FloatArray | None, neighbours: IntArray | None
 ) -> LabelPosterior:
-    """Weigh predictions, neighbours and the given labels against each other.
+    """Combine predictions, neighbours and the given labels into a posterior.
 
-    `given`: the label each row carries. `before` (n_rows, n_classes): what was believed so far; the
-    given labels themselves in the beginning. `predicted` (n_rows, n_classes): p(label | row) of
-    models that did not see the row. `neighbours` (n_rows, n_neighbors): near rows, which vote with
-    what is believed of them. One of the two must be given.
+    `given`: label of each row. `before` (n_rows, n_classes): previous posterior; one-hot at first.
+    `predicted` (n_rows, n_classes): out-of-sample P(label | row). `neighbours` (n_rows,
+    n_neighbors): rows that vote with their posterior. At least one of the two is needed.
     """
     if neighbours is None:
         if predicted is None:
@@ -120,8 +119,7 @@ def estimate_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
     """
     n_classes = probabilities.shape[1]
     given = np.eye(n_classes)[labels]
-    # Imagined rows, spread over all labels with half of one more on the diagonal: an estimate
-    # from few rows is never certain.
+    # Pseudo-counts: an estimate from few rows is never certain.
     imagined = np.eye(n_classes) / 2 + 1.0 / n_classes
     noise = _confident_noise(probabilities, labels)
     for _ in range(N_NOISE_STEPS):
@@ -278,10 +276,7 @@ def read_single_labels(y: Any, classes: Any = None) -> tuple[IntArray, NDArray[A
 
 
 class PartialLabelSource:
-    """Candidate labels as material of an audit: each row is a group, each candidate an object.
-
-    `dataset`: what to audit.
-    """
+    """Audit source of candidate labels: each row is a group, each candidate an object."""
 
     setting = "pll"
 
@@ -303,10 +298,7 @@ class PartialLabelSource:
         return {"object": labels, "suggested": labels}
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
-        """Return a clone of the estimator fitted on the rows at `rows`.
-
-        What is "auto" is decided in the first fold; the others train the same settings.
-        """
+        """Return a clone of the estimator fitted to `rows`; only the first call decides "auto"."""
         from sklearn.base import clone  # loads for seconds, and readers come by here
 
         candidates = self.dataset.candidates[rows].astype(np.int64)
@@ -323,7 +315,7 @@ class PartialLabelSource:
         model.calibrate(self.dataset.features[rows], candidates, only_if_better=False)
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
-        """Return what the model says of the rows at `rows`."""
+        """Return the findings of a model on `rows`."""
         features, candidates = self.dataset.features[rows], self.dataset.candidates[rows]
         columns = class_columns(model.classes_, self.dataset.class_names)
         known = self._as_known(model, rows, columns)

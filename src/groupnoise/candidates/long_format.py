@@ -1,4 +1,4 @@
-"""Tables with a row for each candidate of an object, in place of one row for each object."""
+"""Detection of tables in long format: one row per candidate instead of one row per object."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from groupnoise.io.columns.cell_guess import WHOLE, holds_vectors
 from groupnoise.io.tables.table import Table
 
 MIN_OBJECTS, MIN_MEAN_ROWS = 10, 1.2
-"""Objects, and rows of each, from which on no accident is likely."""
+"""Minimum objects and mean rows per object."""
 MIN_SHARED, MAX_OWN = 2, 2
-"""Numeric columns that rows of an object share at least, and differ in at most: scores and ranks.
-"""
+"""Numeric columns that rows of an object must share, and may differ in (scores and ranks)."""
 
 
 def check_not_long_format(table: Table, candidates: str, taken: Collection[str]) -> None:
-    """Refuse rows of which several are one object, with a candidate each, and say what joins them.
+    """Raise if a table seems to be in long format; its rows would be read as certain labels.
 
-    Read one by one, they would be objects whose only candidate is sure. `candidates`: the column,
-    of one label in each cell. `taken`: columns that play a part.
+    `candidates`: the column, with one label per cell. `taken`: columns that have another role.
     """
     others = [name for name in table.frame.columns if name not in taken and name != candidates]
     flat = [name for name in others if not table.frame.schema[name].is_nested()]

@@ -63,7 +63,7 @@ GRADIENT_FREE: dict[str, type[KernelEncoder] | type[TreesEncoder]] = {
     "trees": TreesEncoder,
     "random trees": TreesEncoder,
 }
-"""Encoders that are found at once, without steps."""
+"""Encoders that are fitted without gradient steps."""
 
 
 @inherit_docstring
@@ -162,12 +162,9 @@ class CandidateModel(CandidatePredictions):
         checkpoint: Checkpoints | None = None,
         scaler: Scaler | None = None,
     ) -> None:
-        """Learn from rows and candidates that are read and checked already.
+        """Fit to validated rows (n_rows, n_features) and candidates (n_rows, n_classes).
 
-        `rows` (n_rows, n_features): finite features. `indicator` (n_rows, n_classes): the
-        candidates; a class may be a candidate of no row. `classes`: the label of each column.
-        `candidate_weights`, `validate`, `workers`, `checkpoint`: as in :meth:`fit`. `scaler`: what
-        another setting learned of the same rows under the same scaling.
+        A class may be a candidate of no row. `scaler`: fitted already to the same rows.
         """
         self._check_parameters()
         self.classes_, self.n_features_in_ = classes, rows.shape[1]
@@ -200,11 +197,11 @@ class CandidateModel(CandidatePredictions):
                 checkpoint=checkpoint,
             )
         finally:
-            # Also after a training that failed: the best weights so far answer and are saved.
+            # Also after a failed training, which leaves the best weights so far.
             self._drop_training_rows()
 
     def _check_parameters(self) -> None:
-        """Refuse values that no fit can have, before anything is tried."""
+        """Validate parameters before any training."""
         check_dropout(self._in_use("dropout"))
         check_count("dim", self.dim)
         check_count("n_members", self._in_use("n_members"))
@@ -224,7 +221,7 @@ class CandidateModel(CandidatePredictions):
             self._feature_encoder(1, 1, torch.Generator())
 
     def _is_gradient_free(self) -> bool:
-        """Tell whether the encoder is found at once instead of trained step by step."""
+        """Whether the encoder is a kernel or a forest."""
         return isinstance(self.encoder, str) and self.encoder in GRADIENT_FREE
 
     def _fit_gradient_free(
@@ -235,7 +232,7 @@ class CandidateModel(CandidatePredictions):
         counts: Tensor | None,
         generator: np.random.Generator,
     ) -> None:
-        """Fit a kernel or trees, which need no steps: one member, and a record per turn."""
+        """Fit a kernel or a forest: one member, one history record per iteration."""
         given: dict[str, Any] = {
             "trust": None if log_trust is None else log_trust.double().exp().numpy(),
             "row_weights": None if counts is None else counts.double().numpy(),
@@ -261,16 +258,13 @@ class CandidateModel(CandidatePredictions):
         self._drop_training_rows()
 
     def _logit_model(self, encoder: nn.Module, inputs: Tensor | None) -> MatchingModel:
-        """Return a model whose g gives the logits themselves: f is one unit vector per label."""
+        """Return a model whose g gives the logits: f is one-hot."""
         n_rows = 0 if inputs is None else len(inputs)
         labels = unit_vectors(len(self.classes_))
         return MatchingModel(labels, encoder, n_targets=n_rows, target_inputs=inputs)
 
     def _drop_training_rows(self) -> None:
-        """Keep the denominators of the labels, not the training rows.
-
-        Only a kernel keeps rows, as its landmarks.
-        """
+        """Store the denominators of the labels and drop the training rows (but for landmarks)."""
         models = [
             model for model in getattr(self, "members_", ()) if model.target_inputs is not None
         ]
@@ -322,10 +316,10 @@ class CandidateModel(CandidatePredictions):
         return model.encode_target_inputs(inputs) @ labels.t()
 
     def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
-        """Return what each member says of every (row, label) pair: (n_rows, n_classes) each.
+        """Return log P of every (row, label) pair by each member, (n_rows, n_classes) each.
 
-        The temperature of the logits is by default the calibrated one. Under
-        `normalize="targets"` rows do not sum to one over labels, and no temperature makes them.
+        The default temperature is the calibrated one. Under `normalize="targets"` rows do not sum
+        to one over labels at any temperature.
         """
         cooling = self.calibration_temperature_ if temperature is None else temperature
         cooling = cooling * self._in_use("answer_temperature")
@@ -347,7 +341,7 @@ class CandidateModel(CandidatePredictions):
         return pairs
 
     def _offsets(self) -> Tensor:
-        """Return what is added to the logarithm of each label's answer, shape (n_classes,)."""
+        """Return the offset of the log probability of each label, shape (n_classes,)."""
         offsets = self._in_use("label_offsets")
         if offsets is None:
             return torch.zeros(len(self.classes_))
@@ -384,7 +378,7 @@ class CandidateModel(CandidatePredictions):
 def read_rows(
     X: ArrayLike, y: Any, candidate_weights: ArrayLike | None, truth: Any
 ) -> tuple[NDArray[Any], BoolArray, NDArray[Any], ArrayLike | None]:
-    """Return what a training is given as it is used: rows, candidates, classes and weights."""
+    """Return validated rows, candidates, classes and candidate weights."""
     rows = check_features("X", X)
     indicator, classes = read_candidate_sets(y)
     check_equal_rows(rows, indicator)

@@ -30,7 +30,7 @@ from groupnoise.training.estimator import Validate
 from groupnoise.training.workers import Workers
 
 MIN_TRUST = 1e-4
-"""The least weight of a candidate: what evidence dismisses may still be learned."""
+"""Minimum weight of a candidate, which may still be learned against the evidence."""
 
 
 @inherit_docstring

@@ -50,9 +50,9 @@ from groupnoise.io.setting import (
 )
 
 TOP = 3
-"""How many of the best classes may hold the truth in the third figure; 2 of three classes."""
+"""Classes of the top-k accuracy, one less than there are if these are few."""
 AMONG_CANDIDATES = "best candidate accuracy"
-"""How often the candidate that a model finds most probable is the true label."""
+"""Accuracy of the most probable candidate."""
 
 
 class CandidateSetting(Setting[PartialLabelDataset]):

@@ -1,4 +1,4 @@
-"""Array types, walks over large arrays block by block, and generators that one seed decides."""
+"""Array types, block-wise iteration, folds, row hashes, and seeded generators."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ ProgressCallback = Callable[[dict[str, Any]], None]
 BLOCK_BYTES = 1 << 24
 HASHED_VALUES = 1 << 20
 MIN_DISTINCT = 40
-"""Different rows from which on copies of a row are held out together."""
+"""Distinct rows from which equal rows count as copies, which are held out together."""
 Value = TypeVar("Value")
 
 
 def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield (first row, rows) of blocks of about 16 MB, as views of the array.
 
-    Pages of a memory-mapped array are given back after each block, so that a walk over a file
-    larger than memory does not fill it.
+    Pages of a memory-mapped array are released after each block, so that files may be larger than
+    memory.
 
     >>> [(first, len(rows)) for first, rows in blocks(np.zeros((3_000_000, 1)))]
     [(0, 2097152), (2097152, 902848)]
@@ -47,9 +47,9 @@ def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
 
 
 def release_pages(array: NDArray[Any]) -> None:
-    """Let the pages of a memory-mapped array go; they are read again where they are needed."""
+    """Release the pages of a memory-mapped array; they are read again when needed."""
     mapped: Any = getattr(array, "_mmap", None)
-    # What was written to a private mapping would be lost.
+    # Writes to a private mapping would be lost.
     if hasattr(mapped, "madvise") and getattr(array, "mode", "c") != "c":
         mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -88,7 +88,7 @@ def torch_generator(generator: np.random.Generator) -> torch.Generator:
 
 
 def strip_prefix(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
-    """Return what has names that begin with a prefix, by the rest of the name.
+    """Return the items whose name begins with a prefix, by the rest of the name.
 
     >>> strip_prefix("best.", {"best.bias": 1, "model.bias": 2})
     {'bias': 1}
@@ -97,7 +97,7 @@ def strip_prefix(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def offsets_from_sizes(sizes: ArrayLike) -> IntArray:
-    """Return where each of some runs begins, and where the last one ends, from their sizes.
+    """Return where each run begins, and where the last one ends.
 
     >>> offsets_from_sizes([2, 3]).tolist()
     [0, 2, 5]
@@ -111,10 +111,10 @@ def stratified_folds(
     generator: np.random.Generator,
     clusters: NDArray[Any] | None = None,
 ) -> IntArray:
-    """Return the fold of each row; rows of one stratum are spread over all folds evenly.
+    """Return the fold of each row, stratified.
 
-    `clusters`: rows of one, such as the bags of a patient, share a fold, by the stratum of its
-    first row; a single cluster cannot be held out of itself, and is parted.
+    `clusters`: rows of a cluster, such as the bags of a patient, share a fold and are stratified by
+    their first row; a single cluster is divided.
     """
     if clusters is not None:
         _, first, codes = np.unique(clusters, return_index=True, return_inverse=True)
@@ -128,9 +128,7 @@ def stratified_folds(
 
 
 def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
-    """Return `start, ..., start + size - 1` of every pair, one after the other.
-
-    `starts`, `sizes`: where each run of rows begins, and how many rows it has; it may have none.
+    """Return the concatenation of `range(start, start + size)` over all pairs.
 
     >>> ragged_rows([5, 0], [2, 3]).tolist()
     [5, 6, 0, 1, 2]
@@ -141,16 +139,16 @@ def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
 
 
 def first_equal_rows(rows: NDArray[Any]) -> IntArray | None:
-    """Return the first row of the same features for each row, to be held out with it.
+    """Return for each row the first row with equal features, a cluster for hold-outs.
 
-    None where no row repeats, and where rows of few values are alike by chance.
+    None if no row repeats, or if there are so few distinct rows that they are equal by chance.
     """
     _, first, code = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
     return first[code] if MIN_DISTINCT <= len(first) < len(rows) else None
 
 
 def row_hashes(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number per row that two different rows hardly ever share."""
+    """Return a 64-bit hash of each row."""
     wide = rows.reshape(len(rows), -1)
     generator = np.random.default_rng(0)
     factors = generator.integers(0, 2**63, wide.shape[1], dtype=np.uint64) * 2 + 1

@@ -1,4 +1,4 @@
-"""Classes of data and of a model: matched by name, named, and measured one by one."""
+"""Classification metrics, overall and per class; classes of data matched to those of a model."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.metrics import expected_calibration_error
 
 MIN_PROBABILITY = 1e-7
-"""A label that was given less costs as much as this: one row does not decide a mean."""
+"""Probabilities are clipped here, which bounds the log loss of a row."""
 
 
 def class_metrics(
     labels: BoolArray, predicted: IntArray, scores: FloatArray, rated: BoolArray | None = None
 ) -> tuple[dict[str, float], dict[str, dict[int, float]]]:
-    """Measure one predicted class per row, and the scores of all classes.
+    """Return metrics of one predicted class per row and of the scores of all classes.
 
-    A prediction is right if it is one of the labels of its row. Balanced accuracy, AUROC, average
-    precision and F1 are means over the classes that some rows have and some have not.
+    A prediction is correct if it is one of the labels of its row. Balanced accuracy, AUROC, average
+    precision and F1 are averaged over the classes that have positive and negative rows.
 
-    Returns `figures`: accuracy, balanced accuracy, AUROC, average precision and F1, where they can
-    be had; `by_class`: AUROC, average precision, recall and F1 of single classes. `labels` (n_rows,
-    n_classes): the classes of each row; rows without any are negatives of all and are not counted
-    in accuracies. `predicted`: a class for each row, -1 for one that the data does not know.
-    `scores` (n_rows, n_classes): higher where a row more likely belongs to a class. `rated`
-    (n_rows, n_classes): where it is known whether a row belongs to a class; everywhere by default.
+    Returns `figures`: accuracy, balanced accuracy, AUROC, average precision and F1, if defined;
+    `by_class`: AUROC, average precision, recall and F1 per class. `labels` (n_rows, n_classes):
+    rows without a label are negatives of every class and do not count for accuracies. `predicted`:
+    the class of each row, -1 for one that the data lack. `scores` (n_rows, n_classes). `rated`
+    (n_rows, n_classes): where membership is known; everywhere by default.
     """
     n_classes = labels.shape[1]
     known = labels.any(axis=1)
@@ -121,9 +120,9 @@ def label_set_metrics(
 def majority_metrics(
     labels: BoolArray, rated: BoolArray | None = None, rates: FloatArray | None = None
 ) -> dict[str, float]:
-    """Return the figures of who always answers the most frequent class.
+    """Return the metrics of a classifier that always predicts the most frequent class.
 
-    `rates`: how frequent each class was in training; by default among these rows.
+    `rates`: class frequencies of the training data; by default those of these rows.
     """
     frequent = int((labels.mean(axis=0) if rates is None else rates).argmax())
     scores = np.zeros(labels.shape)
@@ -134,15 +133,11 @@ def majority_metrics(
 def calibration_metrics(
     labels: BoolArray, probabilities: FloatArray, rates: FloatArray | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Measure whether probabilities mean what they say.
+    """Return calibration error and log loss, of the model and of constant base rates.
 
-    Where every row has one label: the expected calibration error of the likeliest label, and the
-    mean of -log P(label). Elsewhere each class of each row counts by itself, as present or absent.
-    The base rates, which claim how frequent each label is, tell nothing of single rows: what is
-    said beyond them is the lead in log loss.
-
-    Returns `figures`: "calibration error" and "log loss"; `of_rates`: those of the base rates.
-    `rates`: how frequent each class was in training; by default among these rows.
+    With one label per row: the expected calibration error of the predicted label, and the mean of
+    -log P(label). Otherwise every class of every row counts as a binary event. `rates`: class
+    frequencies of the training data, which the base rates predict; by default those of these rows.
     """
     claims_of_rates = np.tile(labels.mean(axis=0) if rates is None else rates, (len(labels), 1))
     if (labels.sum(axis=1) == 1).all():
@@ -174,7 +169,7 @@ def add_class_metrics(
     units: str,
     prefix: str = "",
 ) -> None:
-    """Add to the figures of each class how many `units` are of it, and what was measured."""
+    """Add the number of `units` of each class and its metrics to a table by class."""
     for column, name in enumerate(class_names):
         own = per_class.setdefault(name, {})
         own[units] = int(labels[:, column].sum())
@@ -184,7 +179,7 @@ def add_class_metrics(
 
 
 def class_frequencies(labels: BoolArray, class_names: Sequence[str]) -> dict[str, Any]:
-    """Return how frequent each class is ("classes", by name) and no class at all ("none")."""
+    """Return the frequency of each class ("classes", by name) and of no class ("none")."""
     found = labels.mean(axis=0).round(6).tolist()
     none = round(float((~labels.any(axis=1)).mean()), 6)
     return {"classes": dict(zip(class_names, found, strict=True)), "none": none}
@@ -210,7 +205,7 @@ def _presence_loss(present: BoolArray, claims: FloatArray) -> FloatArray:
 
 
 def _presence_error(present: BoolArray, claims: FloatArray) -> float:
-    """Return how far claims that a label is present lie from how often it is."""
+    """Return the expected calibration error of binary events."""
     n_bins = 15
     bins = np.minimum((claims * n_bins).astype(np.int64), n_bins - 1)
     gap = np.bincount(bins, claims, n_bins) - np.bincount(bins, present, n_bins)
@@ -225,17 +220,16 @@ def known_label_names(truth: IntArray | None, class_names: list[str]) -> list[st
 
 
 def indicator_to_labels(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:
-    """Return the names of the classes set in each row, so that a model speaks of names."""
+    """Return the names of the classes set in each row."""
     names = np.asarray(class_names)
     return [names[row].tolist() for row in indicator]
 
 
 def match_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray:
-    """Return the column of a model that stands for each class of the data, -1 where none does.
+    """Return the model's column of each class of the data, -1 if it has none.
 
-    Classes are matched by name, for their order may differ and either may lack some. A model
-    trained on a 0/1 matrix only numbers its classes; where it knows no name of the data, they are
-    matched in order.
+    Classes are matched by name. A model trained on a 0/1 matrix has numbers instead of names; its
+    classes are then matched by position.
     """
     columns = {str(label): column for column, label in enumerate(classes.tolist())}
     if columns.keys().isdisjoint(class_names) and list(columns) == [
@@ -246,7 +240,7 @@ def match_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray
 
 
 def class_positions(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
-    """Return which class of the data each predicted label is, -1 for one it does not know."""
+    """Return the position among the classes of the data of each predicted label, -1 if unknown."""
     own = {label: number for number, label in enumerate(classes.tolist())}
     position = {int(column): number for number, column in enumerate(columns) if column >= 0}
     labels = np.asarray(predicted).tolist()
@@ -254,7 +248,7 @@ def class_positions(predicted: Any, classes: NDArray[Any], columns: IntArray) ->
 
 
 def align_columns(values: NDArray[Any], columns: IntArray) -> NDArray[Any]:
-    """Return the scores of the data's classes from those of a model's, 0 where it knows none."""
+    """Reorder the model's scores to the classes of the data; 0 for classes the model lacks."""
     aligned = values[:, np.maximum(columns, 0)].astype(np.float64)
     aligned[:, columns < 0] = 0.0
     return aligned

@@ -1,4 +1,4 @@
-"""Loops over single rows and softmaxes, compiled by numba where it is installed and earns it."""
+"""Loops compiled by numba, for long trainings and if it is installed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MIN_STEPS = 1000
-"""Steps of a training from which compiling earns its seconds."""
+"""Training steps from which compilation pays off."""
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract"},
 }
-"""Of numba: sums may be taken in any order, and nothing looks for a division by zero, which lets
-neighbouring numbers be computed side by side."""
+"""Allow vectorization: sums in any order, no checks for division by zero."""
 
 Kernel = Callable[..., None]
 HALF, ONE, ZERO = np.float32(0.5), np.float32(1.0), np.float32(0.0)
@@ -28,13 +27,13 @@ MAX_POWER = np.float32(126.0)
 C1, C2, C3, C4, C5, C6 = (
     np.float32(np.log(2.0) ** n / np.prod(np.arange(1.0, n + 1))) for n in range(1, 7)
 )
-"""Of the series of 2 ** x, exact up to a half but for the last digit of single precision."""
+"""Taylor coefficients of 2 ** x, accurate to single precision for |x| <= 0.5."""
 LANES = 64
-"""Logits of which the largest are looked for side by side."""
+"""Width of the vectorized search for the maximum."""
 
 
 class Kernels(NamedTuple):
-    """Compiled loops; what each does is told by the function of its name below."""
+    """Compiled versions of the functions of these names."""
 
     products: Kernel
     add_products: Kernel
@@ -42,10 +41,9 @@ class Kernels(NamedTuple):
 
 
 def training_kernels(n_steps: int) -> Kernels | None:
-    """Return the compiled loops for a training of so many steps, None where torch is to do it.
+    """Return compiled loops for a training of `n_steps`, None if torch should be used.
 
-    Nothing is loaded for a short training; without numba (`pip install groupnoise[fast]`) nothing
-    can be.
+    That is for short trainings, and without numba (`pip install groupnoise[fast]`).
     """
     return None if n_steps < MIN_STEPS else _compiled()
 
@@ -59,7 +57,7 @@ def _compiled() -> Kernels | None:
 def compile_kernels(
     loops: Sequence[Kernel], helpers: Sequence[Callable[..., Any]] = ()
 ) -> list[Kernel] | None:
-    """Return loops as numba compiles them when they are first called, None without it."""
+    """Return functions that numba compiles on first call, None without numba."""
     if importlib.util.find_spec("numba") is None:
         return None
     try:
@@ -81,7 +79,7 @@ def compile_kernels(
 
 @cache
 def _register_helper(helper: Callable[..., Any]) -> None:
-    """Let compiled loops call a function, which is compiled into them."""
+    """Register a function that compiled loops call."""
     importlib.import_module("numba.extending").register_jitable(**OPTIONS)(helper)
 
 
@@ -151,7 +149,7 @@ def cross_entropy_kernel() -> Kernel | None:
 
 
 def power_of_two(exponent: Any) -> Any:
-    """Return 2 ** exponent, in single precision and in steps that a processor takes side by side.
+    """Return 2 ** exponent in single precision, in operations that can be vectorized.
 
     >>> float(power_of_two(np.float32(3.0)))
     8.0

@@ -1,4 +1,4 @@
-"""Where trainings run, and memory that they free kept for their next step."""
+"""Devices of trainings, and an allocator setting that reuses freed memory."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def find_device(name: str, *, n_workers: int = 1) -> torch.device:
 
 @contextmanager
 def training_on(name: str) -> Iterator[None]:
-    """Let the small models of a search train on a device inside the block."""
+    """Set the device on which the models of a search are trained inside the block."""
     token = _current.set(find_device(name))
     try:
         yield
@@ -79,13 +79,13 @@ def training_on(name: str) -> Iterator[None]:
 
 
 def current_device() -> torch.device:
-    """Return the device that :func:`training_on` said, or the CPU."""
+    """Return the device set by :func:`training_on`, the CPU by default."""
     return _current.get()
 
 
 @contextmanager
 def evaluating_on_cpu(network: nn.Module, device: torch.device) -> Iterator[None]:
-    """Let a network in training answer inside the block, which is done on the CPU."""
+    """Move a network to the CPU inside the block, for predictions during training."""
     network.to(CPU)
     try:
         yield
@@ -99,12 +99,11 @@ _n_inside = 0
 
 @contextmanager
 def keeping_freed_memory() -> Iterator[None]:
-    """Let large tensors reuse the memory of those before them inside the block.
+    """Keep freed memory for later tensors inside the block.
 
-    glibc returns a large block to the system as soon as it is freed. The next tensor of that size
-    gets new pages, which the system fills with zeros one page fault at a time: a third of the
-    processor time of a training whose scores cover a whole catalogue. At the end of the block
-    what is free is given back. Without glibc nothing happens.
+    glibc returns large blocks to the system as soon as they are freed, and the next tensor causes
+    page faults again: a third of the processor time of a training that scores a whole catalogue.
+    Free memory is returned at the end of the block. Without glibc nothing happens.
     """
     global _n_inside
     library = _glibc()

@@ -1,7 +1,6 @@
-"""Encoders f and g, the table lookup behind them, which rows it takes, and the precision.
+"""Encoders f and g, and sparse lookups in embedding tables.
 
-Any `nn.Module` of the user's own may take their place, as long as it maps a flat batch of inputs
-(n, ...) to vectors (n, dim).
+Any `nn.Module` that maps a flat batch of inputs (n, ...) to vectors (n, dim) may replace them.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ class EmbeddingEncoder(nn.Module):
 
 
 def unit_vectors(n_ids: int) -> EmbeddingEncoder:
-    """Return one unit vector per id: a product with it is an entry of the other vector."""
+    """Return a one-hot table, whose inner products select entries of the other vector."""
     table = EmbeddingEncoder(n_ids, n_ids, generator=torch.Generator())
     if not table.weight.is_meta:  # nothing to fill, and trying would load torch's compiler
         with torch.no_grad():
@@ -259,7 +258,7 @@ def _normal(n_rows: int, n_columns: int, std: float, generator: torch.Generator)
 
 
 class LookedUpRows(NamedTuple):
-    """Where everything that a batch looks up stands among its distinct rows.
+    """Distinct table rows of a batch, and the slot of each lookup among them.
 
     `n_objects`: how many of them are objects.
     `collisions`: where a candidate is the target of a group itself, and does not count.

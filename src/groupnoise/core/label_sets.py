@@ -1,4 +1,4 @@
-"""Labels, candidate labels and known truths in every form users hold them, as arrays."""
+"""Parse labels, candidate labels and known true labels from all supported forms into arrays."""
 
 from __future__ import annotations
 
@@ -345,9 +345,9 @@ def check_equal_rows(rows: Any, indicator: NDArray[Any]) -> None:
 
 
 def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str) -> IntArray:
-    """Return the column of each true label, -1 where it is not known: None, NaN or empty text.
+    """Return the column of each true label, -1 if unknown: None, NaN or an empty text.
 
-    `of`: what has labels, for errors: "rows" or "instances".
+    `of`: "rows" or "instances", for errors.
     """
     labels: Sequence[Any] = truth.tolist() if hasattr(truth, "tolist") else list(truth)
     if len(labels) != n_objects:
@@ -376,9 +376,9 @@ def _is_missing(label: Any) -> bool:
 def replace_by_truth(
     candidates: BoolArray, weights: ArrayLike | None, truth: IntArray
 ) -> tuple[BoolArray, ArrayLike | None]:
-    """Return copies of candidates and their weights with the true label alone where it is known.
+    """Replace the candidates of rows with known truth, which need not be among them, by the truth.
 
-    A true label need not be among the candidates of its row. `truth`: its column, -1 where unknown.
+    Returns copies of candidates and weights. `truth`: column of the true label, -1 if unknown.
     """
     known = truth >= 0
     own = truth[known, None] == np.arange(candidates.shape[1])

@@ -1,4 +1,4 @@
-"""Labels that are almost another one: slips of the keyboard that would become classes."""
+"""Detect misspelt labels, which would otherwise become classes of their own."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import BoolArray
 
 MAX_RARE_ROWS = 3
-"""Rows in which a label may stand that is taken for a slip."""
+"""Rows a label may have and still count as a typo."""
 MIN_RATIO, MIN_RATIO_SHORT = 5, 10
-"""How much more frequent the label must be that was meant: of long ones, and of short ones."""
+"""How much more frequent the intended label must be; the second holds for single edits."""
 MIN_SIMILARITY = 0.85
-"""From here on two labels are alike, however long they are."""
+"""`difflib` ratio from which two labels are similar."""
 MIN_LENGTH = 4
-"""Letters from which on one slip makes labels alike: `dog` and `dig` are two animals."""
+"""Shorter words are not compared by single edits: `dog` and `dig` are two animals."""
 MAX_RARE_LABELS, MAX_NAMED, MAX_LISTED = 100, 3, 13
-"""Rare labels that are looked at, told of in a sentence each, and named, at most."""
+"""Rare labels that are checked, reported in a message each, and listed."""
 TYPING_ERROR = "looks like a typing error for"
-"""What a sentence about one says."""
 OWN_LABEL = "is learned as a label of its own; if it is one, correct it there"
-"""What becomes of one where nobody else labels the same row."""
 
 
 def likely_typos(counts: Mapping[str, int]) -> dict[str, str]:
-    """Return rare labels that are probably misspelt, and the frequent ones that they resemble.
+    """Map rare labels that are probably misspelt to the frequent ones they resemble.
 
-    `counts`: in how many rows each label stands.
+    `counts`: number of rows per label.
 
     >>> likely_typos({"sport": 550, "sprot": 1, "spot": 90})
     {'sprot': 'sport'}
@@ -51,7 +49,7 @@ def likely_typos(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def similar_labels(name: str, others: Sequence[str]) -> list[str]:
-    """Return the labels that differ from a name by a slip, and mean nothing else by it.
+    """Return the labels that a name may be a misspelling of.
 
     >>> similar_labels("sprot", ["sport", "politics", "spots"])
     ['sport']
@@ -74,20 +72,20 @@ def typo_messages(
     habits: Mapping[str, str] | None = None,
     times: str = "times",
 ) -> list[str]:
-    """Return a sentence for each label that is probably misspelt: where, and what was meant.
+    """Return a message for each label that is probably misspelt: where it is and what was meant.
 
-    `named` (n_rows, n_classes): which labels each row has. `are`: what becomes of them. `slips`:
-    these, and what was meant; by default they are looked for. `habits`: those that one person alone
-    writes, and who. `times`: what is counted.
+    `named` (n_rows, n_classes): the labels of each row. `are`: how the message ends. `slips`: typos
+    and intended labels; detected by default. `habits`: labels that a single person uses, and who.
+    `times`: unit of the counts.
     """
     counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
-    said = []
+    messages = []
     slips = likely_typos(counts) if slips is None else slips
     for name, meant in list(slips.items())[:MAX_NAMED]:
         rows = np.flatnonzero(named[:, list(names).index(name)])
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
         writes = f", which {habits[name]!r} alone writes," if habits and name in habits else ""
-        said.append(
+        messages.append(
             f"{name!r} ({locate(int(rows[0]))}{more}){writes} {TYPING_ERROR} {meant!r} "
             f"({counts[meant]} {times}) and {are}"
         )
@@ -96,12 +94,12 @@ def typo_messages(
         more = ", ..." * (len(slips) > MAX_LISTED)
         n_more = len(slips) - MAX_NAMED
         which = "one more label" if n_more == 1 else f"each of {n_more} more labels"
-        said.append(f"{which} {TYPING_ERROR} another: {others}{more}")
-    return said
+        messages.append(f"{which} {TYPING_ERROR} another: {others}{more}")
+    return messages
 
 
 def warn_about_typos(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
-    """Warn of labels in Python that are probably misspelt, and would be classes of their own."""
+    """Warn about labels passed from Python that are probably misspelt."""
     if classes.dtype.kind == "U":
         for sentence in typo_messages(classes.tolist(), indicator, lambda row: f"row {row}"):
             warnings.warn(f"{name}: {sentence}.", UserWarning, stacklevel=3)
@@ -123,7 +121,7 @@ def is_single_typo(name: str, other: str) -> bool:
 
 
 def _is_distinct_label(name: str, other: str) -> bool:
-    """Tell labels apart that are no slips: other in a number, a single letter, or in spaces."""
+    """Return whether two labels differ in numbers, single letters or spaces only: no typo."""
     ours, theirs = name.casefold().split(), other.casefold().split()
     words = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
     if len(ours) == len(theirs) and all(len(a) == 1 == len(b) for a, b in words):

@@ -1,4 +1,4 @@
-"""Yeo and Johnson's power of each feature, and the exponents that make features likeliest."""
+"""Yeo-Johnson power transform, fitted by maximum likelihood to all features at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SEARCH_ROWS = 10_000
-"""Rows that exponents are searched on, so that long data do not make the search long."""
+"""Maximum rows that exponents are fitted on."""
 
 SEARCH_VALUES = 1 << 16
-"""Values of features that are searched at once: as many as stay close to the processor."""
+"""Values fitted at once: as many as fit the cache."""
 SEARCH_WIDTH = 0.02
-"""Width of the interval around an exponent from which on its peak is interpolated."""
+"""Interval width at which golden section search ends and the maximum is interpolated."""
 MAX_STEPS = 100
 """Steps to that width; exponents of next to nothing are so large that rounding would hinder it."""
 MAX_LOG_POWER = 336.18
@@ -28,9 +28,9 @@ Floats = NDArray[np.float64]
 
 
 class PowerTransform:
-    """Yeo and Johnson's power of each feature.
+    """Yeo-Johnson transform of each feature.
 
-    `table` (3, n_features): exponents, and the least and greatest training values.
+    `table` (3, n_features): exponents, and minimum and maximum of the training values.
     """
 
     def __init__(self, table: Floats) -> None:
@@ -38,23 +38,23 @@ class PowerTransform:
 
     @classmethod
     def fit(cls, rows: NDArray[Any]) -> PowerTransform:
-        """Search the exponents that make the features likeliest under a normal law."""
+        """Fit the exponents by maximum likelihood under a normal distribution."""
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         exponent = fit_exponents(some)
         ends = np.stack([rows.min(axis=0), rows.max(axis=0)])
         with np.errstate(over="ignore", invalid="ignore"):
             powered = yeo_johnson(np.vstack([some, ends]), exponent)
-            # Far from zero a power may leave too few digits to tell values apart, or overflow.
+            # Far from zero a power may overflow or lose the differences of values.
             is_sound = powered.std(axis=0) > 1e-6 * np.abs(powered).max(axis=0)
         return cls(np.vstack([np.where(is_sound, exponent, 1.0), ends]))
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
-        """Return the powers; beyond the training range, where they may explode, its end's."""
+        """Return transformed rows, clipped to the training range."""
         exponent, least, greatest = self.table
         return yeo_johnson(rows.clip(least, greatest), exponent)
 
     def raise_in_place(self, rows: Tensor) -> None:
-        """Raise rows of single precision, to about its last digit."""
+        """Transform single-precision rows in place."""
         import torch
 
         exponent, least, greatest = torch.from_numpy(self.table.astype(np.float32))
@@ -79,10 +79,10 @@ def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:
 
 
 def fit_exponents(rows: Floats) -> Floats:
-    """Return the exponents that make features likeliest under a normal law, 1 of constant ones.
+    """Return the maximum likelihood exponents, 1 for constant features.
 
-    All features are searched at once: scikit-learn, which finds the same ones, asks for them one
-    after the other and took half of the time of a fit on small bags.
+    Features are fitted in parallel; scikit-learn gives the same exponents one feature at a time,
+    which took half of a fit on small bags.
     """
     values = np.ascontiguousarray(rows.T)
     exponents: Floats = np.ones(len(values))
@@ -96,7 +96,7 @@ def fit_exponents(rows: Floats) -> Floats:
 
 
 def _fit_exponents(values: Floats) -> Floats:
-    """Return the exponent of each row of values; the likelihood has a single peak."""
+    """Return the exponent of each row of values; golden section search of a unimodal function."""
     size, below = np.log1p(np.abs(values)), values < 0
     sign = np.where(below, -1.0, 1.0)
     slope = (sign * size).mean(axis=1)

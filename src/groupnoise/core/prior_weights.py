@@ -1,4 +1,4 @@
-"""What counts how much before any training: classes, candidates, ordered labels."""
+"""Weights known before training: of classes, of candidates, and of neighbouring ordinal labels."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
 
 
 def integer_labels(classes: NDArray[Any]) -> IntArray | None:
-    """Return the whole numbers that labels are, also as text; None if some are none.
+    """Return labels as integers, None if some are not.
 
     >>> integer_labels(np.array(["0", "1", "10", "2"])).tolist()
     [0, 1, 10, 2]
@@ -97,12 +97,10 @@ def integer_labels(classes: NDArray[Any]) -> IntArray | None:
 def smooth_over_neighbours(
     log_probabilities: Tensor, std: float, classes: NDArray[Any] | None = None
 ) -> Tensor:
-    """Return log probabilities (n_rows, n_labels) averaged over the labels around each label.
+    """Smooth probabilities (n_rows, n_labels) of ordinal labels by a Gaussian; in and out as logs.
 
-    Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around an
-    age is known better than its own. `std`: standard deviation of the Gaussian average, in labels;
-    0 changes nothing. Where `classes` are numbers, also as text, their order is that of the
-    numbers; otherwise, or without them, that of the columns.
+    `std`: standard deviation of the Gaussian, in labels; 0 changes nothing. `classes`: if they are
+    integers, also as text, these give the order; otherwise the columns do.
     """
     if std == 0.0:
         return log_probabilities

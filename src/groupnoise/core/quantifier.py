@@ -1,9 +1,8 @@
-"""Quantifiers: how many objects of a group must match a target that it has, or has not.
+"""Quantifiers: the probability that a target is present in a group, from those of its objects.
 
-A present target needs *some* object, an absent one *no* object at all. What a group's objects say
-of a target thus becomes two log probabilities, that the target is present and that it is absent.
-Groups are segments of a flat array, so that nothing is padded; any number of axes (the models of
-a search, the targets) may follow the objects.
+A present target needs *some* object, an absent one *no* object at all; both log probabilities are
+returned. Groups are segments of a flat array without padding; any number of axes (the models of a
+search, the targets) may follow the objects.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ def log_complement(log_probabilities: Tensor) -> Tensor:
 
 
 def presence(quantifier: str, log_match: Tensor, log_other: Tensor, segments: Segments) -> Presence:
-    r"""Return how likely each target is absent from and present in each group.
+    r"""Return the log probabilities of absence and presence of each target in each group.
 
     With :math:`p_i` the probability that object i matches the target,
 
@@ -161,7 +160,7 @@ def presence(quantifier: str, log_match: Tensor, log_other: Tensor, segments: Se
 def mixture_log_odds(
     logits: Tensor, segments: Segments, rate_logit: Tensor, constant: Tensor
 ) -> Tensor:
-    r"""Return the log odds that a target is present, if a share of the objects has it then.
+    r"""Return the log odds of presence if a fraction of the objects of positive groups matches.
 
     In a group that has the target each object matches with probability :math:`\rho`, and an
     object that matches is :math:`e^{z_i}` times as likely as one that does not: the log odds are
@@ -180,12 +179,9 @@ def log_label_likelihood(found: Presence, labels: Tensor) -> Tensor:
 
 
 class LabelSets:
-    """Groups by how many targets each has, and where the objects and targets of those are.
-
-    Made once for labels that many likelihoods are asked of.
+    """Index of groups by the size of their label set, reused by many likelihoods.
 
     `labels` (n_groups, n_targets): the set of each group.
-    `segments`: where the groups are.
     """
 
     def __init__(self, labels: Tensor, segments: Segments) -> None:
@@ -209,8 +205,8 @@ def log_set_likelihood(
     Every object has one target, of the group's set Y or free (background); every target of Y
     occurs. That is the sum over all assignments :math:`z` with these properties of
     :math:`\prod_i p_{z_i}(x_i)`, computed by inclusion and exclusion over the subsets of Y, each
-    a product over objects. Groups of more than `MAX_SET_SIZE` targets are asked for each target
-    alone (noisy-or), given that no object lies outside the set.
+    a product over objects. For more than `MAX_SET_SIZE` targets the events that a target occurs are
+    taken as independent (noisy-or), given that no object lies outside the set.
 
     Of shape (n_groups, ...). `log_probabilities` (n_objects, ..., n_targets): log P(target |
     object); the last `n_free` targets are free. `labels` (n_groups, n_targets - n_free): the set of
@@ -239,7 +235,7 @@ def log_set_likelihood(
 
 
 def _log_each_occurs(picked: Tensor, part: Segments) -> Tensor:
-    """Return the summed log P(a target occurs), each target asked for alone."""
+    """Return the sum of log P(target occurs) over targets, taken as independent."""
     return presence("noisy_or", picked, log_complement(picked), part).log_present.sum(-1)
 
 
@@ -262,6 +258,5 @@ def _log_all_occur(picked: Tensor, part: Segments) -> Tensor:
     log_exact = exact.clamp(min=_TINY).log()
     if bool(sound.all()):
         return log_exact
-    # Terms of alternating sign cancel where the probability is small; there each target is
-    # asked for alone, which is within rounding of nothing else that could be computed.
+    # Alternating terms cancel where the probability is small; there targets are independent.
     return torch.where(sound, log_exact, _log_each_occurs(picked, part))

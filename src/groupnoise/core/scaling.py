@@ -1,4 +1,4 @@
-"""Features of the training rows: their width, names and scaling, and the refusal of others."""
+"""Feature scaling, and the check that new rows have the columns of the training rows."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from groupnoise.exceptions import DataError
 SCALINGS = ("standard", "l2", "power", "rms", "none")
 PIECES = "pieces"
 LANDMARKS = "landmarks"
-"""Further kinds, which have more columns than features: only members of bags know them."""
+"""Further kinds with more columns than features, for members of bag ensembles only."""
 
 MAX_OFFSET = 1e3
-"""Standard deviations from zero up to which single precision keeps the digits of a feature."""
+"""Ratio of mean to standard deviation up to which single precision is accurate enough."""
 
 ROWS_IN_CACHE = 1_024
-"""Rows that are widened and scaled before the next ones are read."""
+"""Rows scaled at a time in single precision."""
 
 MAX_VALUES = 20
-"""Values up to which a feature of whole numbers is taken as a code of categories."""
+"""Distinct values up to which an integer feature is treated as categorical."""
 QUANTILES = (0.2, 0.4, 0.6, 0.8)
-"""Where the effect of another feature may change its slope."""
+"""Knots of the piecewise linear terms of other features."""
 N_LANDMARKS = 100
 NEAR, NEARER = 2.0, 4.0
-"""How fast closeness falls with the mean squared distance of standard features, and how many times
-as fast beside the share of one of them: the fewer they are, the closer landmarks lie."""
+"""Rate of the Gaussian similarity to landmarks, and its additional factor divided by the number of
+features: with fewer features landmarks are closer."""
 MIN_SPREAD = 0.2
-"""Least standard deviation that an indicator is divided by: rare values would grow large."""
+"""Minimum standard deviation of an indicator: rare values would be scaled to large ones."""
 
 
 class Scaler:
     """Scales feature rows to float32.
 
-    `kind`: zero mean and unit standard deviation per feature; one length for all rows, as they are
-        (for components whose spread tells how much they matter); the same as "standard" after the
-        power of each feature that makes it most like a normal one (for counts, energies and other
-        features with long tails); all features divided by one number, their root mean square, so
-        that zeros and proportions stay (for words and pixels); the same as "standard" after
-        features became pieces (an indicator of each value of a code, other features beside what
-        they exceed their quantiles by), so that linear models bend; the same after features became
-        closeness to some of the rows ("landmarks"), so that linear models know of regions;
-        or nothing.
+    `kind`: one of
+        "standard": zero mean and unit standard deviation per feature;
+        "l2": rows of unit length (for components whose variance matters);
+        "power": "standard" after a Yeo-Johnson transform (for counts and other long tails);
+        "rms": all features divided by their common root mean square, which keeps zeros and
+        proportions (for words and pixels);
+        "pieces": "standard" after one-hot codes and piecewise linear terms;
+        "landmarks": "standard" of similarities to some rows;
+        "none".
     """
 
     def __init__(self, kind: str) -> None:
@@ -64,7 +64,7 @@ class Scaler:
         return len(self.centre)
 
     def fit(self, rows: NDArray[Any]) -> Scaler:
-        """Learn powers, centre and spread from rows of shape (n_rows, n_features)."""
+        """Fit the transform, centre and spread to rows (n_rows, n_features)."""
         _check_within_float32(rows)
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
@@ -85,7 +85,7 @@ class Scaler:
         return self
 
     def _learn_moments(self, rows: NDArray[Any], *, in_single: bool) -> None:
-        """Learn centre and spread, of blocks so that no wide copy of all rows is made."""
+        """Fit centre and spread block by block, without a copy of all rows in double precision."""
         found = []
         for _, part in blocks(rows):
             shaped = self._raised_in_single(part) if in_single else self._shaped(part)
@@ -102,7 +102,7 @@ class Scaler:
         self.spread = np.where(varies, std, 1.0)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return what rows become before they are centred."""
+        """Return transformed rows, not yet centred."""
         return rows if self.shape is None else self.shape(rows)
 
     def _raised_in_single(self, rows: NDArray[Any]) -> NDArray[np.float32]:
@@ -115,14 +115,11 @@ class Scaler:
 
     @property
     def _is_near(self) -> bool:
-        """Whether single precision keeps the digits of all features."""
+        """Whether single precision is accurate enough for all features."""
         return bool((np.abs(self.centre) <= MAX_OFFSET * self.spread).all())
 
     def scale_into(self, rows: NDArray[Any], place: NDArray[np.float32]) -> None:
-        """Write the rows, scaled, to a place in memory.
-
-        What single precision can hold as it is is computed in it, which is twice as fast.
-        """
+        """Write scaled rows to `place`; in single precision where possible, which is faster."""
         import torch  # readers of files know scalings, and do without it
 
         is_known = self.kind in ("standard", "rms", "power")
@@ -133,16 +130,16 @@ class Scaler:
         factor = torch.from_numpy((1.0 / self.spread).astype(np.float32))
         for start in range(0, len(rows), ROWS_IN_CACHE):
             part = slice(start, start + ROWS_IN_CACHE)
-            # torch widens half precision many times as fast as numpy; a mapped file is read alone.
+            # torch converts half precision much faster than numpy.
             wide = torch.from_numpy(place[part]).copy_(torch.from_numpy(np.array(rows[part])))
             if isinstance(self.shape, PowerTransform):
                 self.shape.raise_in_place(wide)
             wide.sub_(centre).mul_(factor)
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the rows scaled, as float32; without scaling nothing need be copied.
+        """Return scaled rows as float32, without a copy if `kind` is "none".
 
-        A value whose scaled one does not fit is refused, since any answer to it would be nan.
+        Raises DataError for values that overflow, since predictions would be NaN.
         """
         if self.kind == "none":
             _check_within_float32(rows)
@@ -187,7 +184,7 @@ class Scaler:
 
 
 def spans_blocks(rows: NDArray[Any]) -> bool:
-    """Tell whether rows are more than one block, so that copies of all of them cost."""
+    """Return whether rows are larger than one block, so that copies are expensive."""
     return rows.nbytes > BLOCK_BYTES
 
 
@@ -196,7 +193,7 @@ def _is_narrow(rows: NDArray[Any]) -> bool:
 
 
 def _check_within_float32(rows: NDArray[Any]) -> None:
-    """Refuse a value that would be infinite once scaled, or drown all others of its feature."""
+    """Refuse values beyond single precision."""
     largest = np.finfo(np.float32).max
     is_double = rows.dtype.kind == "f" and rows.dtype.itemsize > 4
     if is_double and rows.size and (rows.max() > largest or rows.min() < -largest):
@@ -211,10 +208,10 @@ def _check_position(rows: NDArray[Any], row: int, column: int, first: int = 0) -
 
 
 class PiecewiseTransform:
-    """Indicators of values and excesses over quantiles, so that linear models bend.
+    """One-hot codes of categorical features and piecewise linear terms of others.
 
-    `table` (3, n_columns): of each column the feature, whether it is the feature itself (0),
-        indicates a value (1) or tells the excess over one (2), and this value.
+    `table` (3, n_columns): per column the feature, the kind (0: the feature itself, 1: indicator of
+        a value, 2: excess over a value), and the value.
     """
 
     def __init__(self, table: Floats) -> None:
@@ -228,7 +225,7 @@ class PiecewiseTransform:
 
     @classmethod
     def fit(cls, rows: NDArray[Any]) -> PiecewiseTransform:
-        """Find codes of categories, and the quantiles of other features."""
+        """Find categorical features, and the quantiles of the others."""
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         columns = []
         for feature, values in enumerate(some.T):
@@ -245,7 +242,7 @@ class PiecewiseTransform:
         return cls(np.array(columns, dtype=np.float64).T)
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
-        """Return the pieces of each row, shape (n_rows, n_columns)."""
+        """Return the columns of each row, shape (n_rows, n_columns)."""
         _, kind, value = self.table
         found = rows[:, self.feature].astype(np.float64)
         excess = np.maximum(found - value, 0.0)
@@ -253,7 +250,7 @@ class PiecewiseTransform:
 
 
 class LandmarkTransform:
-    """Closeness to some rows, so that linear models know of regions that no line divides.
+    """Gaussian similarities to landmarks, which make linear models nonlinear.
 
     `table` (2 + n_landmarks, n_features): centre and spread of the features, and the landmarks,
         scaled by these.
@@ -264,7 +261,7 @@ class LandmarkTransform:
 
     @classmethod
     def fit(cls, rows: NDArray[Any]) -> LandmarkTransform:
-        """Take rows at even steps as landmarks."""
+        """Take evenly spaced rows as landmarks."""
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         spread = some.std(axis=0)
         scale = np.array([some.mean(axis=0), np.where(spread > 0, spread, 1.0)])
@@ -272,7 +269,7 @@ class LandmarkTransform:
         return cls(np.concatenate([scale, (some[places] - scale[0]) / scale[1]]))
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
-        """Return the closeness of each row to each landmark, shape (n_rows, n_landmarks)."""
+        """Return the similarity of each row to each landmark, shape (n_rows, n_landmarks)."""
         centre, spread, places = self.table[0], self.table[1], self.table[2:]
         found = (rows.astype(np.float64) - centre) / spread
         squares = (found**2).sum(axis=1)[:, None] + (places**2).sum(axis=1)
@@ -285,7 +282,7 @@ TRANSFORMS: dict[str, type[PowerTransform] | type[PiecewiseTransform] | type[Lan
     PIECES: PiecewiseTransform,
     LANDMARKS: LandmarkTransform,
 }
-"""What rows become before they are centred, by the kind of scaling."""
+"""Applied before rows are centred, by kind of scaling."""
 
 
 def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
@@ -324,10 +321,7 @@ def check_same_columns(estimator: Any, tables: Sequence[Any]) -> None:
 
 
 def feature_tables(bags: Any, instances: FloatArray) -> Sequence[Any]:
-    """Return the tables whose columns are the features of bags, which are `instances` as read.
-
-    A data frame, or a data frame per bag, names its columns.
-    """
+    """Return the tables that define the feature columns of bags: data frames, or `instances`."""
     if hasattr(bags, "columns"):
         return [bags]
     if isinstance(bags, (list, tuple)) and all(hasattr(bag, "columns") for bag in bags):

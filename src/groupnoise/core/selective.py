@@ -1,4 +1,4 @@
-"""Knowing when not to answer: beliefs in candidates, prediction sets and abstention."""
+"""Selective prediction: posteriors of candidates, conformal prediction sets, and abstention."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from groupnoise.core.checks import check_fraction
 from groupnoise.exceptions import DataError, ParameterError
 
 MIN_PER_CLASS = 20.0
-"""A class with less evidence borrows what is missing from all classes."""
+"""Effective rows of a class; a rarer class is supplemented by all others."""
 MAX_PREDICTABLE = 2.0
-"""Candidates of a row that features foretell, from which on more of them are wrong than true."""
+"""Predictable candidates per row from which most of them are false."""
 PRIOR_ROWS = 5.0
-"""Rows that the chance of all labels is worth in that of one."""
+"""Weight of the pooled candidate rate in that of a single label, in rows."""
 MAX_FLATTENING = 0.999
-"""How even a belief may become: which label is the likeliest must stay."""
+"""Below 1, so that the most likely label stays the most likely."""
 DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
-"""Where the model's preference among candidates begins to be doubted, and where it counts nothing;
-chosen on Lost and MSRCv2."""
+"""Predictable candidates per row from which the model's preference among candidates is discounted,
+and from which it is ignored; chosen on Lost and MSRCv2."""
 
 
 class RiskCoverage(NamedTuple):
-    """What answering only the surest rows costs.
+    """Risk-coverage curve.
 
-    `coverage`: share of rows answered, from the surest row alone to all.
-    `risk`: share of wrong answers among them.
-    `area`: mean risk over all coverages; 0 is best, and the error rate is what guessing whom to
-        answer gives.
+    `coverage`: fraction of rows predicted, from the most confident row to all.
+    `risk`: error rate among them.
+    `area`: mean risk over all coverages; 0 is best, and random ranking gives the error rate.
     """
 
     coverage: FloatArray
@@ -49,10 +48,10 @@ class RiskCoverage(NamedTuple):
 
 
 def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
-    """Return the share of wrong answers among the surest rows, for every number of them.
+    """Return the error rate among the most confident rows, at every coverage.
 
-    The curve and the area below it. `confidence`: how sure each answer is. Rows that are equally
-    sure share their errors evenly. `right`: whether each answer is right.
+    `confidence`: of each prediction; ties share their errors evenly. `right`: whether it is
+    correct.
 
     >>> risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True]).area
     0.14583333333333331
@@ -70,13 +69,13 @@ def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
 
 @dataclass(frozen=True)
 class SetCalibration:
-    """Held-out rows by which sets and abstention are calibrated.
+    """Held-out rows that calibrate prediction sets and abstention.
 
-    `probabilities` (n_rows, n_classes): what the model said of rows it had not seen.
-    `belief` (n_rows, n_classes): how likely each label is the true one, given what is known of the
-        row beside the model: one at the true label where it is known. Rows sum to one.
-    `answers` (n_rows, 2): where rows may be background, of no class at all, how sure the answer on
-        each row is and how likely right: the arrays above are of rows that have a class.
+    `probabilities` (n_rows, n_classes): out-of-sample predictions.
+    `belief` (n_rows, n_classes): posterior of the true label given the candidates; one-hot where
+        the truth is known.
+    `answers` (n_rows, 2): if rows may be background (no class), confidence of each prediction and
+        probability that it is correct; the arrays above are then of rows that have a class.
     """
 
     probabilities: FloatArray
@@ -157,10 +156,10 @@ class SetCalibration:
     def abstains(
         self, probabilities: FloatArray, risk: float, background: FloatArray | None = None
     ) -> BoolArray:
-        """Return the rows to leave unanswered; all if no confidence is worth the risk.
+        """Return the rows to abstain on; all if no threshold keeps the risk.
 
-        `risk`: the share of wrong answers that is accepted among those given. `background`: how
-        likely new rows are of no class, so that an answer is wrong.
+        `risk`: accepted error rate among the other rows. `background`: probability that a row is of
+        no class, so that any prediction is wrong.
         """
         check_fraction("risk", risk)
         surest = probabilities.max(axis=1)
@@ -172,7 +171,7 @@ class SetCalibration:
             sure, right = self.probabilities[rows, best], self.belief[rows, best]
         order = np.argsort(-sure, kind="stable")
         wrong = 1.0 - right[order]
-        # One more row, answered wrong: the new row is not among those that were counted.
+        # Finite-sample correction: the new row counts as one more error.
         expected = (np.cumsum(wrong) + 1.0) / np.arange(2, len(wrong) + 2)
         bearable = np.flatnonzero(expected <= risk)
         if not len(bearable):
@@ -181,9 +180,8 @@ class SetCalibration:
 
 
 def _quantile(values: FloatArray, weights: FloatArray, alpha: float) -> float:
-    """Return the largest value that all but a share `alpha` of the weight reaches."""
+    """Return the weighted (1 - alpha) upper quantile, with the finite-sample correction."""
     total = float(weights.sum())
-    # One more row, which may lie anywhere, stands for the one to come.
     needed = math.ceil((1.0 - alpha) * (total + 1.0) - 1e-9)
     if needed > total:
         return 0.0
@@ -194,7 +192,7 @@ def _quantile(values: FloatArray, weights: FloatArray, alpha: float) -> float:
 
 
 def check_calibrated(calibration: SetCalibration | None) -> SetCalibration:
-    """Return the calibration, or say how to come by one."""
+    """Return the calibration, or raise if there is none."""
     if calibration is None:
         raise ParameterError(
             "nothing was held out in fit, so nothing says how sure is sure enough; call "
@@ -206,11 +204,10 @@ def check_calibrated(calibration: SetCalibration | None) -> SetCalibration:
 def belief_in_candidates(
     probabilities: FloatArray, candidates: BoolArray, truth: NDArray[np.int64] | None = None
 ) -> FloatArray:
-    """Return how likely each candidate is the true label; rows sum to one, or to zero without any.
+    """Return P(candidate is true | row, candidates); rows sum to one, or to zero without any.
 
-    If wrong candidates do not depend on which label is true, the probabilities of the candidates
-    relative to each other stay as the model gives them; where the truth is known it stands.
-    `truth`: the column of the true label, -1 where it is not known.
+    Assumes that false candidates do not depend on the true label: probabilities are renormalized
+    over the candidates. `truth`: column of the true label, which then has probability one, or -1.
     """
     inside = np.where(candidates, np.maximum(probabilities, 1e-12), 0.0)
     belief: FloatArray = inside / np.maximum(inside.sum(axis=1, keepdims=True), 1e-12)
@@ -221,12 +218,11 @@ def belief_in_candidates(
 
 
 def hidden_errors(probabilities: FloatArray, belief: FloatArray, candidates: BoolArray) -> float:
-    """Return how many rows are answered wrong by a label that is a candidate all the same.
+    """Estimate how many wrong predictions are candidates of their row, and so cannot be counted.
 
-    An answer outside the candidates is wrong, and can be counted. A wrong answer is taken to be a
-    candidate as often as the runner-up is where the answer is one and the runner-up is wrong,
-    doubtful rows counting more: with this chance q, errors that cannot be seen are to those that
-    can as q to 1 - q. Where the truth is known it is the only candidate.
+    A prediction outside the candidates is wrong. A wrong prediction is assumed to be a candidate
+    with the same probability q as a wrong runner-up of a covered prediction, weighted by
+    uncertainty: hidden errors are to visible ones as q to 1 - q.
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
     rows = np.arange(len(order))
@@ -242,10 +238,9 @@ def hidden_errors(probabilities: FloatArray, belief: FloatArray, candidates: Boo
 def belief_with_errors(
     belief: FloatArray, probabilities: FloatArray, candidates: BoolArray, errors: float
 ) -> FloatArray:
-    """Return a belief that expects at least so many wrong answers among the candidates.
+    """Mix a belief with the uniform one over candidates until it expects that many errors.
 
-    It is mixed with equal chances of all candidates as far as that takes; `probabilities` decide
-    the answers.
+    Errors are counted among predictions (the argmax of `probabilities`) that are candidates.
     """
     even = candidates / candidates.sum(axis=1, keepdims=True)
     rows, best = np.arange(len(belief)), probabilities.argmax(axis=1)
@@ -260,15 +255,15 @@ def belief_with_errors(
 def n_predictable_candidates(
     probabilities: FloatArray, candidates: BoolArray, *, by_label: bool = False
 ) -> float:
-    """Return how many candidates of a row the features foretell, on average.
+    """Estimate how many candidates of a row can be predicted from the features, on average.
 
-    Where wrong candidates have nothing to do with the features, the labels that the model ranks
-    last are candidates as often as any wrong label is, and what stands above that in the ranks
-    before is the true label: one in each row. More than one says that the model has learned which
-    labels become candidates together, so that it can be sure of a wrong one.
+    If false candidates are independent of the features, the labels ranked last by the model are
+    candidates at the rate of any false label, and the excess among the others is the true label:
+    one per row. More than one means that the model has learned which labels become candidates
+    together, so that it can be confident in a false one.
 
-    `by_label`: whether each label is a candidate by a chance of its own. All alike, a label that
-    often is one passes for foretold, because it is ranked last less often than others.
+    `by_label`: estimate the rate of false candidates for each label. With a single rate a frequent
+    candidate passes for predictable, as it is ranked last less often.
     """
     n_classes = probabilities.shape[1]
     order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -288,13 +283,15 @@ def n_predictable_candidates(
     return float((n_named - chances.sum()) / (1.0 - frequency @ chances))
 
 
-def belief_if_predictable(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:
-    """Return a belief that prefers no candidate where features foretell too many of them.
+def belief_if_predictable(
+    belief: FloatArray, candidates: BoolArray, n_predictable: float
+) -> FloatArray:
+    """Flatten a belief over the candidates if too many of them are predictable.
 
-    As it is up to `DOUBT_BEGINS`, equal chances of all candidates from `DOUBT_ENDS` on, and a
-    mixture in between.
+    Unchanged up to `DOUBT_BEGINS` predictable candidates per row, uniform from `DOUBT_ENDS`, and
+    linear in between. `n_predictable`: see :func:`n_predictable_candidates`.
     """
-    share = min(1.0, max(0.0, (foretold - DOUBT_BEGINS) / (DOUBT_ENDS - DOUBT_BEGINS)))
+    share = min(1.0, max(0.0, (n_predictable - DOUBT_BEGINS) / (DOUBT_ENDS - DOUBT_BEGINS)))
     if share == 0.0:
         return belief
     mixed: FloatArray = (1.0 - share) * belief

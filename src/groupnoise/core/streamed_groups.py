@@ -15,19 +15,19 @@ from groupnoise.core.scaling import Scaler, spans_blocks
 MAX_BYTES_IN_MEMORY = 1 << 30
 """Features that would take more than this in single precision stay on disk."""
 MAX_SCALING_VALUES = 1 << 24
-"""Features of the rows, at even distances, that the scaling of streamed groups is learned from."""
+"""Values, in evenly spaced rows, that the scaling of streamed groups is fitted on."""
 ROWS_AT_ONCE = 512
 MAX_OBJECTS_AT_ONCE = 1 << 15
-"""About how many streamed objects are answered about at a time; a larger group is asked whole."""
+"""Streamed objects in memory at a time, approximately: a larger group is not divided."""
 MIN_SCALING_ROWS = 1 << 12
-"""Rows that it is learned from at least, however wide they are."""
+"""Minimum of these rows, however many features they have."""
 
 
 class StreamedGroups(Groups):
-    """Groups of feature rows in a mapped file, of which only what is asked for is in memory.
+    """Groups of feature rows in a memory-mapped file, read on demand.
 
-    Subsets share the file. Pages that were read are given back, so that the memory of a process
-    does not grow with the file; processes on one machine share what the system caches of it.
+    Subsets share the file. Pages are released after reading, so that memory does not grow with the
+    file; processes on one machine share the page cache.
 
     `file` (n_rows, n_features): finite feature rows.
     """
@@ -37,7 +37,7 @@ class StreamedGroups(Groups):
     def __init__(
         self, file: NDArray[Any], offsets: ArrayLike, targets: NDArray[Any] | None = None
     ) -> None:
-        # Rows were looked at when they were written; the check of an empty array is free.
+        # Rows were validated when they were written; validating an empty array is free.
         checked = Groups(np.empty((len(file), 0), dtype=file.dtype), offsets, targets)
         self._file = file
         self._scaler: Scaler | None = None
@@ -47,19 +47,19 @@ class StreamedGroups(Groups):
 
     @property
     def width(self) -> int:
-        """How many columns an object has, scaled where :meth:`scaled_by` said how."""
+        """Number of columns of an object, after scaling if there is any."""
         return int(self._file.shape[1]) if self._scaler is None else self._scaler.width
 
     @property
     def objects(self) -> NDArray[Any]:
-        """All rows as they lie on disk: mapped, or in memory if they are not neighbours there."""
+        """All rows, unscaled: memory-mapped if contiguous on disk, else a copy."""
         begin, end = self._starts[0], self._starts[-1] + self.sizes[-1]
         if end - begin == self.n_objects and (np.diff(self._starts) == self.sizes[:-1]).all():
             return self._file[begin:end]
         return self._file[ragged_rows(self._starts, self.sizes)]
 
     def scaled_by(self, scaler: Scaler) -> StreamedGroups:
-        """Return the same groups, whose rows are scaled when they are read."""
+        """Return the same groups, scaled on reading."""
         scaled = self._like(np.arange(len(self)))
         scaled._scaler = scaler
         return scaled
@@ -90,13 +90,13 @@ class StreamedGroups(Groups):
         return result
 
     def sample_rows(self, max_rows: int) -> NDArray[Any]:
-        """Read rows at even distances, as they lie on disk; all where there are no more."""
+        """Read at most `max_rows` evenly spaced rows, unscaled."""
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
         position = self._starts[group] + at - self.offsets[group]
         rows = np.empty((len(position), self.width), dtype=self._file.dtype)
         for first in range(0, len(position), ROWS_AT_ONCE):
-            # A row brings its neighbours along, which would soon be the whole file.
+            # Every row pages in its neighbours, which would add up to the whole file.
             part = slice(first, first + ROWS_AT_ONCE)
             rows[part] = self._file[position[part]]
             release_pages(self._file)
@@ -157,7 +157,7 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
 
 
 def apply_in_blocks(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """Return what a function says of all objects, asked about a few streamed groups at a time."""
+    """Apply a function to all objects, a few groups at a time if they are streamed."""
     if not isinstance(groups, StreamedGroups):
         return answer(groups.objects)
     ends = np.flatnonzero(np.diff(groups.offsets[:-1] // MAX_OBJECTS_AT_ONCE)) + 1

@@ -1,4 +1,4 @@
-"""How many threads and workers there are, and a watch over steps that become slow."""
+"""Number of threads and workers, and a warning about steps that become slow."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor
 
 MAX_DRAWN = 10_000
-"""Rows that one tree is grown on at most."""
+"""Maximum rows of a tree."""
 ROWS_PER_LEAF = 2_000
-"""Every so many rows a leaf must hold one more, so that files stay small."""
+"""The minimum leaf size grows by one per this many rows, which bounds the size of files."""
 MAX_DEPTH = 40
-"""No row walks further, whatever a file says."""
+"""Bound of the descent, whatever a file contains."""
 FLOOR = 1e-3
-"""What a target that no leaf knows is given, shared by all targets."""
+"""Additive smoothing of leaf frequencies, shared by all targets."""
 
 
 class TreesEncoder(nn.Module):
@@ -126,7 +126,7 @@ class TreesEncoder(nn.Module):
 
 
 def log_frequencies(shares: Tensor) -> Tensor:
-    """Return the logarithm of shares of targets, (n, ..., dim); none is taken as impossible."""
+    """Return log frequencies of targets, (n, ..., dim), with additive smoothing."""
     return torch.log(shares + FLOOR / shares.shape[-1])
 
 
@@ -139,10 +139,10 @@ def grow_tree(
     min_leaf: int,
     random_state: np.random.RandomState,
 ) -> DecisionTreeRegressor:
-    """Return one tree, each split on some of the features; rows were checked before.
+    """Return one tree with random feature subsets; rows must be validated already.
 
-    `weights`: how much each row counts. `extra`: whether thresholds are drawn instead of sought.
-    `min_leaf`: rows of a leaf at least; more where there are many.
+    `weights`: sample weights. `extra`: draw thresholds at random. `min_leaf`: minimum rows of a
+    leaf, before `ROWS_PER_LEAF`.
     """
     from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor  # answers do without
 
@@ -157,7 +157,7 @@ def grow_tree(
 
 
 def join_trees(trees: Sequence[DecisionTreeRegressor], n_features: int) -> TreesEncoder:
-    """Return trees as tables: nodes that ask, numbered through all trees, and leaves below zero."""
+    """Pack trees into one encoder; nodes are numbered from 0, leaves from -1 downwards."""
     roots, features, thresholds, children, leaves = [], [], [], [], []
     n_nodes = n_leaves = 0
     for each in trees:

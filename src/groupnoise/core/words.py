@@ -1,4 +1,4 @@
-"""Counts and names in sentences, and docstrings that describe a parameter once."""
+"""Counts and lists in messages, and docstrings that inherit parameter descriptions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MAX_PARTS, FEW_PARTS = 12, 3
 
 
 def counted(number: int, things: str, form: str = "") -> str:
-    """Return a number of things; of one the last word loses its plural.
+    """Return a number of things as text, in the singular if it is one.
 
-    `things`: in the plural, which ends in s. `form`: how the number is written, such as ",".
+    `things`: plural that ends in s. `form`: format of the number, such as ",".
 
     >>> counted(1, "new histories"), counted(1, "classes"), counted(0, "bags")
     ('1 new history', '1 class', '0 bags')
@@ -28,12 +28,12 @@ def counted(number: int, things: str, form: str = "") -> str:
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Return names as they stand in a sentence."""
+    """Return quoted names joined by "and"."""
     return " and ".join(map(repr, names))
 
 
 def join_with_and(parts: Iterable[str]) -> str:
-    """Return parts of a sentence with commas and an `and`; of very many the first few.
+    """Join parts with commas and "and"; only the first few if there are many.
 
     >>> join_with_and(["a"]), join_with_and(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -45,7 +45,7 @@ def join_with_and(parts: Iterable[str]) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return what a library says of an error, which may run over several lines."""
+    """Return the first line of the message of an exception."""
     return str(error).split("\n", 1)[0] or type(error).__name__
 
 
@@ -59,21 +59,19 @@ LITERALS = (str, int, float, bool, tuple, type(None))
 def inherit_docstring(cls: Class, like: type | None = None) -> Class:
     """Complete the numpydoc of a class and of its methods.
 
-    What a class does not say itself of the parameters of its signature and of its Attributes, its
-    bases say. A method has Parameters and Returns of the method it overrides, and a parameter
-    that is described nowhere else is the one that another method of the class describes, the
-    first that does. Defaults are those of the signature: a new default is no reason to describe
-    a parameter again.
+    Parameters and Attributes that a class does not describe come from its bases. A method inherits
+    Parameters and Returns of the method it overrides, then parameters described by other methods
+    of the class. Defaults are taken from the signature.
 
-    `cls`: the class. A dataclass is made one first: the signature says what the parameters are.
-    `like`: a class whose methods do the same, and describe what bases do not.
+    `cls`: apply `dataclass` first, which makes the signature. `like`: a further class to inherit
+    the descriptions of methods from.
     """
     bases = (*cls.__mro__[1:-1], *([] if like is None else [like]))
     _complete(cls, [base.__doc__ for base in bases], [])
-    said = [method.__doc__ for base in cls.__mro__[:-1] for method in _methods(base).values()]
+    docstrings = [method.__doc__ for base in cls.__mro__[:-1] for method in _methods(base).values()]
     for name, method in _methods(cls).items():
         overridden = [_methods(base)[name].__doc__ for base in bases if name in _methods(base)]
-        _complete(method, overridden, said)
+        _complete(method, overridden, docstrings)
     return cls
 
 

@@ -1,4 +1,4 @@
-"""Successive halving: all options on little, the better half on more, within a budget."""
+"""Successive halving of a portfolio of options within a time budget."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def successive_halving(
 def rank_options(
     options: Sequence[Option], scores: Sequence[FloatArray], tie: float = 1.0
 ) -> list[Option]:
-    """Return options best first, the simpler one first among those level with the best."""
+    """Return options best first, the simplest first among those tied with the best."""
     left = sorted(zip(options, scores, strict=True), key=lambda pair: -float(np.mean(pair[1])))
     ranking = []
     while left:
@@ -117,7 +117,7 @@ def rank_options(
 
 
 def explain_not_best(tried: Sequence[Trial], taken: str) -> list[str]:
-    """Return a sentence on why the option with the highest score was not taken; none if it was."""
+    """Return a reason if an option other than the one taken has the highest score."""
     own = [trial for trial in tried if trial.option == taken and trial.score is not None]
     if not own:
         return []
@@ -133,7 +133,7 @@ def explain_not_best(tried: Sequence[Trial], taken: str) -> list[str]:
 
 
 def is_tied(best: FloatArray, other: FloatArray, tie: float) -> bool:
-    """Tell whether scores are behind the best by no more than `tie` standard errors."""
+    """Return whether scores are within `tie` standard errors of the best."""
     if len(best) != len(other):
         return False
     behind = best - other

@@ -81,7 +81,7 @@ def is_plain(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON gives it back, with tuples for sequences so that it stays fixed."""
+    """Return a value as JSON restores it, with tuples for sequences."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -142,10 +142,10 @@ def spell_budget(seconds: float) -> str:
 
 
 class Stopwatch:
-    """Time spent on work since it was made.
+    """Time spent since construction.
 
-    Processor time on a busy machine, so that other processes do not decide what is tried;
-    wall-clock time where several threads work at once. Waiting counts a quarter at least.
+    The smaller of wall-clock and processor time, so that a busy machine does not shorten a search,
+    but at least a quarter of the wall-clock time.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Decisions: what was known of the data, what was tried, what was taken and why."""
+"""Decisions: the record of what `fit` tried, what it scored, what it took and why."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 MIN_NAMED_WEIGHT = 0.01
-"""Weight from which on a member is named."""
+"""Members of smaller weight are not named."""
 MAX_NAMED = 5
-"""Settings that a sentence names at most; a table has the others."""
+"""Settings named in a sentence; a table has the others."""
 MIN_ROWS = 4
-"""Settings that are shown at least, so that what was taken can be compared."""
+"""Minimum settings shown, for comparison with the one taken."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One option on one rung, and what held-out groups said of it.
+    """Held-out scores of one option on one rung.
 
     `option`: the name of the option.
     `rung`: 0 for the first.
@@ -177,10 +177,10 @@ class Decisions:
                 f"Tried {n_tried} of {counted(len(self.options), 'settings')} in "
                 f"{self.seconds:.3g} s, scored by {self.criterion}."
             )
-        heavy = sorted(self.taken, key=lambda pair: -pair[1])
-        named = [pair for pair in heavy[:MAX_NAMED] if pair[1] >= MIN_NAMED_WEIGHT]
-        taken = [f"{name} ({weight:.0%})" if len(heavy) > 1 else name for name, weight in named]
-        left = [weight for _, weight in heavy[len(named) :]]
+        by_weight = sorted(self.taken, key=lambda pair: -pair[1])
+        named = [pair for pair in by_weight[:MAX_NAMED] if pair[1] >= MIN_NAMED_WEIGHT]
+        taken = [f"{name} ({weight:.0%})" if len(by_weight) > 1 else name for name, weight in named]
+        left = [weight for _, weight in by_weight[len(named) :]]
         rest = f"; and {counted(len(left), 'others')} ({sum(left):.0%})" if left else ""
         lines.append(f"Chosen: {'; '.join(taken)}{rest}.")
         lines += self.reasons
@@ -346,7 +346,7 @@ def _finite(value: Any) -> Any:
 
 
 def _not_shown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say how many settings are not shown, so that all of them add up to those there are."""
+    """Return the numbers of settings that are not shown, by status."""
     n_taken = sum(row["weight"] > 0 for row in rows)
     n_untried = sum(row["weight"] == 0 and row["rung"] is None for row in rows)
     counts = {

@@ -38,23 +38,23 @@ from groupnoise.training.temperature import (
 )
 
 MIN_GROUPS = 30
-"""Fewer groups than this tell little of a temperature, which is said."""
+"""With fewer groups a temperature is unreliable, which is warned about."""
 
 MIN_KNOWN = 50
-"""From this number of true labels on rows without one are not asked."""
+"""Known true labels from which rows without one are not used."""
 ROW_PREFIX = "sets"
-"""What names of the held-out rows begin with in a model folder."""
+"""Of the arrays of held-out rows in a model folder."""
 STRATEGIES = ("change", "margin", "random")
 MAX_POOL = 2_000
-"""Rows among which "change" looks: the most doubtful ones of larger data."""
+"""Most uncertain rows that "change" chooses among."""
 KERNEL_WIDTH = 0.5
-"""Rows nearer than this part of the mean distance are taken to be alike."""
+"""Of the Gaussian similarity of rows, in units of the mean distance."""
 
 
 class Calibration:
-    """Divides logits by `calibration_temperature_`, which is 1 until held-out groups set it.
+    """Temperature scaling of logits by `calibration_temperature_`, initially 1.
 
-    `calibration_trials_`: what the last calibration was worth, and whether it was kept.
+    `calibration_trials_`: cross-validated gain of the last calibration, and whether it was kept.
     """
 
     classes_: NDArray[Any]
@@ -66,7 +66,7 @@ class Calibration:
     def _store_calibration(
         self, n_groups: int, units: str, trials: Sequence[CalibrationTrial], temperature: float
     ) -> None:
-        """Keep a temperature, by how many groups it was found and what it is worth."""
+        """Store a temperature, its number of groups and its cross-validated gain."""
         self.calibration_trials_ = tuple(trials)
         self.calibration_temperature_ = temperature
         if temperature != 1.0 or any(trial.is_taken for trial in trials):
@@ -148,12 +148,12 @@ class CandidateCalibration(Calibration):
         judged_by = "their candidates"
         if truth is not None:
             columns = known_label_columns(truth, estimator.classes_, len(indicator))
-            told = columns >= 0
+            is_known = columns >= 0
             indicator = np.where(
-                told[:, None], columns[:, None] == np.arange(indicator.shape[1]), indicator
+                is_known[:, None], columns[:, None] == np.arange(indicator.shape[1]), indicator
             )
-            if told.sum() >= MIN_KNOWN:
-                indicator, members = indicator[told], [each[told] for each in members]
+            if is_known.sum() >= MIN_KNOWN:
+                indicator, members = indicator[is_known], [each[is_known] for each in members]
                 judged_by = ""
         likelihood, weights = candidate_likelihood(indicator), self._member_weights()
         found = self.calibration_temperature_
@@ -279,8 +279,8 @@ def fit_set_calibration(
     if probabilities.shape[1] > 1:
         errors = hidden_errors(cooled, belief, possible)
         belief = belief_with_errors(belief, probabilities, possible, errors)
-        foretold = n_predictable_candidates(probabilities, possible)
-        belief = belief_if_predictable(belief, possible, foretold)
+        n_predictable = n_predictable_candidates(probabilities, possible)
+        belief = belief_if_predictable(belief, possible, n_predictable)
     if background is None or not background.any():
         return SetCalibration(probabilities, belief)
     return SetCalibration(
@@ -314,13 +314,13 @@ def unreliable_sets_warning(probabilities: FloatArray, candidates: BoolArray) ->
     """
     if probabilities.shape[1] < 2:
         return None
-    foretold = n_predictable_candidates(probabilities, candidates)
-    if foretold < MAX_PREDICTABLE:
+    n_predictable = n_predictable_candidates(probabilities, candidates)
+    if n_predictable < MAX_PREDICTABLE:
         return None
     return (
-        f"the features predict {foretold:.1f} candidate labels of a row, not only the true one, "
-        "so how often predict_set holds the truth cannot be told from candidates; sets are drawn "
-        f"wide. Give calibrate_sets the true labels of {MIN_KNOWN} rows or more, or call "
+        f"the features predict {n_predictable:.1f} candidate labels of a row, not only the true "
+        "one, so how often predict_set holds the truth cannot be told from candidates; sets are "
+        f"drawn wide. Give calibrate_sets the true labels of {MIN_KNOWN} rows or more, or call "
         "predict_set with guaranteed=True."
     )
 

@@ -1,4 +1,4 @@
-"""Checkpoints: where a training is saved, how often, and signals that ask for it."""
+"""Checkpoints: where and how often a training is saved, and stop signals."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class Checkpoints:
 
 
 def prepare_folder(checkpoints: Checkpoints) -> None:
-    """Refuse a folder with the saves of another training; sweep what a killed one left."""
+    """Raise if the folder holds saves of another training; remove partial saves of a killed one."""
     # Members save in folders of their own, where one model would not look for its saves.
     whole, folder = checkpoints._parent, checkpoints.folder
     if whole is not None:
@@ -239,7 +239,7 @@ def next_number(checkpoints: Checkpoints) -> int:
 
 @contextmanager
 def writing_save(checkpoints: Checkpoints, number: int) -> Iterator[Path]:
-    """Yield a folder to write a save in, which does not count as one yet; gone if that fails."""
+    """Yield a partial folder to write a save to; it is removed on failure."""
     partial = checkpoints.folder / f"{PARTIAL}{number:06d}"
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -254,7 +254,7 @@ def writing_save(checkpoints: Checkpoints, number: int) -> Iterator[Path]:
 
 
 def publish_save(checkpoints: Checkpoints, number: int) -> None:
-    """Turn a written save into the newest one, and drop the oldest."""
+    """Publish a written save atomically, and remove the oldest."""
     folder = checkpoints.folder
     (folder / f"{PARTIAL}{number:06d}").rename(folder / f"{SAVED}{number:06d}")
     sync_folder(folder)
@@ -263,7 +263,7 @@ def publish_save(checkpoints: Checkpoints, number: int) -> None:
 
 
 def drop_save(saved: Path) -> None:
-    """Remove a save; killed in the middle of it, nothing remains that looks like one."""
+    """Remove a save; an interruption leaves only a partial one."""
     gone = saved.with_name(f"{PARTIAL}{saved.name}")
     saved.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
@@ -272,14 +272,14 @@ def drop_save(saved: Path) -> None:
 def write_part(
     folder: Path, rank: int, content: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> None:
-    """Write what one worker has to save."""
+    """Write the part of one worker."""
     part = folder / f"worker-{rank}"
     write_model(part, kind=KIND, manifest=content, arrays=arrays)
     sync_folder(part)
 
 
 def read_part(saved: Path, rank: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return what one worker saved, after verifying its checksum."""
+    """Return the part of one worker, after verifying its checksum."""
     part = saved / f"worker-{rank}"
     if not part.is_dir():
         raise ModelFileError(f"{saved} holds nothing of worker {rank}.")

@@ -1,4 +1,4 @@
-"""What the three estimators share: the objective from parameters, training, and model files."""
+"""Base of the estimators: objective and training plan from parameters, members, model files."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         return getattr(self.trade_off_, name)
 
     def _resolve_trade_off(self, data: TrialData) -> None:
-        """Choose what is "auto" on held-out groups of the training data."""
+        """Choose "auto" values on held-out groups of the training data."""
         if hasattr(self, "trade_off_"):
             del self.trade_off_  # chosen in an earlier fit
         if is_auto(self.weighting_strength) or is_auto(self.temperature):
             self.trade_off_ = choose_trade_off(self._trial_estimator(), data, self._generator())
 
     def _trial_estimator(self) -> MatchingEstimator:
-        """Return an estimator whose copies try values for what is "auto"."""
+        """Return the estimator whose clones try values of "auto" parameters."""
         return self
 
     def _objective(self) -> GroupObjective:
@@ -190,7 +190,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
     def _score(
         self, validate: Validate, *, model: MatchingModel, workers: Workers, device: torch.device
     ) -> float:
-        """Let the first worker score the estimator; the others only lend it their parts."""
+        """Score the estimator on the first worker, after gathering the parts of all."""
         self.model_ = workers.gather(model.to(CPU))  # where answers are given
         try:
             return validate(self) if workers.rank == 0 else 0.0
@@ -198,7 +198,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
             model.to(device)
 
     def _settings(self) -> dict[str, Any]:
-        """Return what must be unchanged for a saved training to resume, beside its data."""
+        """Return the settings that must be unchanged for a saved training to resume."""
         parameters = self.get_params(deep=False)
         for name in DECIDE_NOTHING:
             parameters.pop(name, None)
@@ -216,9 +216,9 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         checkpoint: Checkpoints | None = None,
         **training: Any,
     ) -> None:
-        """Train `n_members` models as `_train` does and keep them as `members_`.
+        """Train `n_members` models and keep them as `members_`.
 
-        During validation the members trained so far and the one in training answer together.
+        During validation the members trained so far and the one in training are averaged.
         """
         n_members = self._in_use("n_members")
         check_count("n_members", n_members)
@@ -254,7 +254,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
     def _rebuild_members(
         self, build: Callable[[torch.Generator], MatchingModel], arrays: Mapping[str, object]
     ) -> None:
-        """Put untrained members in place, their weights to come from the arrays of a file."""
+        """Build untrained members, whose weights are loaded from a file later."""
         n_members = self._in_use("n_members")
         check_count("n_members", n_members)
         if n_members > len(arrays):
@@ -343,7 +343,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         return estimator
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what beside the weights must be kept: a JSON part and arrays."""
+        """Return the state beside the weights, as JSON and arrays."""
         raise TypeError(f"{type(self).__name__} cannot be saved.")
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

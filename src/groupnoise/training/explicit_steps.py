@@ -1,10 +1,10 @@
-"""Steps of a training whose forward and backward pass are written down, without autograd.
+"""Training steps with explicit gradients, without autograd.
 
-A step on a small batch is some hundred small operations, each of which costs more to call than to
-compute. Where objects are few labels and a linear map or a perceptron encodes the feature rows that
-are targets, both passes are written down here over the table of all (row, label) logits; of ids
-they are in `core/table_objective.py`. Every other objective takes its parts one after the other,
-with the same values up to rounding.
+A step on a small batch consists of about a hundred small operations whose overhead exceeds their
+computation. For few labels as objects and rows encoded by a linear map or perceptron as targets,
+forward and backward pass are written here over the table of all (row, label) logits; those of ids
+are in `core/table_objective.py`. All other objectives use autograd, with the same values up to
+rounding.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from groupnoise.training.optimizer import RowAdam
 SELECTIONS = (Max, Marginal, Tempered)
 """Those whose responsibilities are the derivatives of the score of a group."""
 MASKED_LOGIT = 1e30
-"""Subtracted from what is not attended to; unlike infinity it leaves an object alone a number."""
+"""Subtracted from masked logits; unlike infinity it gives a number for a single object."""
 
 
 class _Weighed(NamedTuple):
-    """How candidates of a row weigh each other.
+    """Group weighting of the candidates of a row, and its slopes.
 
     `log_weight` (groups, size): log P(object | group), times its strength.
     `slope` (groups, size, size): of the second object's part of a score by each similarity.
@@ -48,10 +48,9 @@ class _Weighed(NamedTuple):
 
 
 class _Forward(NamedTuple):
-    """What the backward pass reads of the forward pass.
+    """Intermediate results for the backward pass.
 
-    `layers`: what each layer of the encoder read, and what its outputs were multiplied by, None for
-        the last one.
+    `layers`: inputs of each layer of the encoder, and factors of its outputs, None for the last.
     `rows` (groups, dim): the encoded rows.
     `among_labels`, `among_rows` (groups, n_labels): softmaxes of the logits.
     """
@@ -87,7 +86,7 @@ class LabelObjective:
     def of(
         cls, model: MatchingModel, pair: Matcher, objective: GroupObjective
     ) -> LabelObjective | None:
-        """Return the objective in this form, None where it has parts that need another."""
+        """Return the objective in this form, None if it needs autograd."""
         plain = pair.pair if isinstance(pair, PriorMatching) else pair
         labels, weighting = model.object_encoder, objective.weighting
         if not isinstance(plain, PairMatching) or type(labels) is not EmbeddingEncoder:
@@ -114,7 +113,7 @@ class LabelObjective:
         return cls(model, pair, objective) if is_plain else None
 
     def takes(self, batch: GroupBatch) -> bool:
-        """Tell whether a batch is whole, each target once, and its products fit into memory."""
+        """Return whether a batch is undivided, with distinct targets, and fits into memory."""
         n_groups, size = batch.mask.shape
         return (
             batch.objects.device.type == "cpu"
@@ -156,9 +155,9 @@ class LabelObjective:
 
     @torch.no_grad()
     def find_gradients(self, upstream: Tensor) -> None:
-        """Give every parameter its gradient of the losses that were last asked for.
+        """Set the gradient of every parameter for the last losses.
 
-        `upstream` (groups,): what each loss counts.
+        `upstream` (groups,): weights of the losses.
         """
         assert self._forward is not None
         forward, self._forward = self._forward, None
@@ -196,7 +195,7 @@ class LabelObjective:
         return [*read, (inputs, None)], F.linear(inputs, last.weight, last.bias)
 
     def _backward(self, read: list[tuple[Tensor, Tensor | None]], slope: Tensor) -> None:
-        """Give the layers of the encoder their gradients, from the slope by its outputs."""
+        """Set the gradients of the layers of the encoder, given that of its outputs."""
         for number in range(len(self._layers) - 1, -1, -1):
             inputs, layer = read[number][0], self._layers[number]
             layer.weight.grad, layer.bias.grad = slope.t() @ inputs, slope.sum(0)
@@ -216,7 +215,7 @@ class LabelObjective:
         return temperature * log_score, cooled.sub_(log_score.unsqueeze(1)).exp_()
 
     def _weighed(self, objects: Tensor, mask: Tensor) -> _Weighed | None:
-        """Return how objects of a group weigh each other; None where that has no say."""
+        """Return the group weighting, None without one."""
         weighting, strength = self._objective.weighting, self._objective.weighting_strength
         if weighting is None or strength == 0.0:
             return None
@@ -248,9 +247,9 @@ def find_explicit_step(
     *,
     n_steps: int = 0,
 ) -> ExplicitStep | None:
-    """Return the step of a training, None where its parts need autograd.
+    """Return the explicit step of a training, None if it needs autograd.
 
-    `n_steps`: steps of the training; loops are compiled for a long one.
+    `n_steps`: of the whole training; loops are compiled for a long one.
     """
     if len(optimizers) != 1:
         return None
@@ -278,7 +277,7 @@ def find_explicit_step(
 
 
 class ExplicitStep:
-    """A step in two halves: the loss of a batch, and the way down, which `move` goes."""
+    """A training step in two halves: the loss of a batch, then the update by `move`."""
 
     def __init__(
         self, objective: TableObjective | LabelObjective, move: Callable[[Tensor], None]
@@ -294,7 +293,7 @@ class ExplicitStep:
         weights: Tensor | None = None,
         progress: float = 1.0,
     ) -> float | None:
-        """Return the mean loss of a batch, None where it is too large to be taken at once."""
+        """Return the mean loss of a batch, None if the batch is too large."""
         if not self._objective.takes(batch):
             return None
         losses = self._objective.losses(batch, generator, progress)
@@ -303,7 +302,7 @@ class ExplicitStep:
         return float(losses @ self._upstream)
 
     def descend(self) -> None:
-        """Move what the batch of the last loss has to do with."""
+        """Update the parameters for the batch of the last loss."""
         assert self._upstream is not None
         upstream, self._upstream = self._upstream, None
         self._move(upstream)

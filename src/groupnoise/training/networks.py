@@ -56,12 +56,11 @@ def train_network(
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
 ) -> list[dict[str, Any]]:
-    """Minimise a loss epoch by epoch; leave the network at its best epoch, in evaluation mode.
+    """Minimize a loss; leave the network at its best epoch, in evaluation mode.
 
-    A record per epoch: epoch, loss, seconds, and validation if there is one. `losses`: called once
-    per epoch; yields the mean loss of each batch, and how much it counts in the loss that is told.
-    `validate`: a figure to maximise, of the network in evaluation mode; the earliest of several
-    best epochs is restored. Without it the last epoch counts as the best.
+    Returns a record per epoch: epoch, loss, seconds, and validation if there is one. `losses`:
+    called once per epoch; yields the mean loss of each batch, and its weight in the reported loss.
+    `validate`: score to maximize; without it the last epoch counts as the best.
     """
     history: list[dict[str, Any]] = []
     best, best_epoch, best_state = -math.inf, 0, None

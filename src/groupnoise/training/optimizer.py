@@ -31,8 +31,8 @@ def _unwrapped(method: Any) -> Any:
 class LightOptimizer(Optimizer):
     """An optimizer that does not load torch's compiler.
 
-    torch hides these methods from its compiler, and the first call of one imports all of it:
-    more than a second of processor time, as much as many a whole fit.
+    torch wraps these methods in `torch._disable_dynamo`, whose first call imports the compiler:
+    more than a second of processor time, as much as a whole small fit.
     """
 
     add_param_group = _unwrapped(Optimizer.add_param_group)
@@ -41,11 +41,11 @@ class LightOptimizer(Optimizer):
     load_state_dict = _unwrapped(Optimizer.load_state_dict)
 
     def __init_subclass__(cls) -> None:
-        """Keep torch from wrapping `step` in hooks and a profile, a tenth of a small step."""
+        """Keep torch from wrapping `step` in hooks and a profiler: a tenth of a small step."""
         cls.step.hooked = True  # type: ignore[attr-defined]
 
     def _state_of(self, parameter: Tensor) -> dict[str, Any]:
-        """Return what is remembered of a parameter: nothing yet, at first."""
+        """Return the state of a parameter, initialized on first use."""
         state: dict[str, Any] = self.state[parameter]
         if not state:
             kernel = parameter.device.type in FUSED_DEVICES

@@ -1,4 +1,4 @@
-"""Saves of one training, or of a fit that makes many, each known by its identity and resumed."""
+"""Saving and resuming one training, or a fit made of many small ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def training_identity(
     parts: Mapping[str, Any],
     data: Iterable[NDArray[Any] | Tensor | None],
 ) -> dict[str, Any]:
-    """Return all that must be the same for a training to resume, as JSON holds it."""
+    """Return, as JSON, everything that must be unchanged for a training to resume."""
     identity = {name: json_description(value) for name, value in parts.items()}
     identity.update(json_description(asdict(plan)))
     for name, tensor in tensors_of(state.model).items():
@@ -63,7 +63,7 @@ def training_identity(
 
 
 def check_same_training(where: object, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise a CheckpointError that names the first thing in which two trainings differ."""
+    """Raise a CheckpointError that names the first difference between two trainings."""
     for name in dict.fromkeys([*saved, *now]):
         then, here = saved.get(name), now.get(name)
         if then == here:
@@ -84,10 +84,9 @@ def check_same_training(where: object, saved: Mapping[str, Any], now: Mapping[st
 
 
 def json_description(value: Any) -> Any:
-    """Return a description that JSON can hold and that is equal for equal settings.
+    """Return a JSON value that is equal for equal settings.
 
-    Dataclasses are described by their fields, arrays by their content, anything else that JSON
-    does not know by its type alone.
+    Dataclasses become their fields, arrays a digest, other objects the name of their type.
     """
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
@@ -127,10 +126,9 @@ def fingerprint(arrays: Iterable[NDArray[Any] | Tensor | None]) -> str:
 def exclusive_training(
     checkpoints: Checkpoints | None, workers: Workers
 ) -> AbstractContextManager[Any]:
-    """Return a block in which no other training saves itself in the folder of this one.
+    """Lock the folder of the checkpoints inside the block; the first worker does it for all.
 
-    The first worker, who decides what becomes of the folder, holds it for all. Raises
-    CheckpointError on entering the block, if another training holds the folder.
+    Raises CheckpointError on entry if another training holds the folder.
     """
     if checkpoints is None or workers.rank > 0:
         return nullcontext()
@@ -138,10 +136,9 @@ def exclusive_training(
 
 
 class Saver:
-    """What the training loop does about checkpoints; the clock decides when, never what.
+    """Saves and restores the state of the training loop.
 
-    `checkpoints`: where and how often.
-    `identity`: what a save must agree with to be resumed.
+    `identity`: see :func:`training_identity`.
     `workers`: each saves its own part; the first one decides when.
     """
 
@@ -197,12 +194,12 @@ class Saver:
         return None
 
     def pending(self) -> tuple[float, float]:
-        """Return (1 if a stop was asked for, 1 if a save is due), to be summed over workers."""
+        """Return (1 if a stop was requested, 1 if a save is due), to be summed over workers."""
         stop = self.checkpoints.requested_stop is not None
         return float(stop), float(self.workers.rank == 0 and self._is_due())
 
     def after_step(self, state: TrainingState, *, stop: bool, due: bool) -> None:
-        """Save if the workers agreed to; stop after that if one of them was asked to."""
+        """Save if due or stopping; then raise TrainingStopped if stopping."""
         self._steps += 1
         if not (stop or due):
             return
@@ -249,24 +246,24 @@ class Saver:
 
 
 class Progress(Protocol):
-    """What a training must find again to take the same further steps."""
+    """State of a small training that can be saved."""
 
     def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return everything as what JSON holds and as arrays."""
+        """Return the state as JSON and arrays."""
 
     def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become what was packed."""
+        """Restore the state."""
 
 
 @dataclass(frozen=True)
 class TrainingSaves:
-    """The saves of one training in a folder of its own, and the checkpoints of the whole fit."""
+    """The save of one small training, in its own folder, and the checkpoints of the whole fit."""
 
     folder: Path
     checkpoints: Checkpoints
 
     def restore(self, progress: Progress) -> bool:
-        """Go on after what was saved last, and tell whether there was anything."""
+        """Restore the last save; return whether there was one."""
         if not self.folder.is_dir():
             return False
         try:
@@ -278,12 +275,12 @@ class TrainingSaves:
         return True
 
     def save(self, progress: Progress) -> None:
-        """Write the state in place of the last one."""
+        """Replace the last save."""
         content, arrays = progress.pack()
         write_model(self.folder, kind=KIND, manifest=content, arrays=arrays)
 
     def check_stop(self) -> None:
-        """Leave the training if a stop was asked for; what is finished is saved."""
+        """Raise TrainingStopped if a stop was requested; finished trainings are saved."""
         if self.checkpoints.requested_stop is not None:
             raise TrainingStopped(
                 f"training stopped; what is finished is saved in {self.checkpoints.folder}",
@@ -292,10 +289,10 @@ class TrainingSaves:
 
 
 class FitSaves:
-    """All trainings of one fit: those of the search, and the last.
+    """The saves of all trainings of one fit.
 
-    `parameters`: of the estimator, and what else is given; a fit with others is refused.
-        `generator`: set back to where the fit that is resumed began.
+    `parameters`: of the estimator and the call; must be the same to resume.
+    `generator`: reset to its state at the beginning of the fit that is resumed.
     """
 
     def __init__(
@@ -329,12 +326,9 @@ class FitSaves:
         write_json(known, {"identity": identity, "generator": generator.bit_generator.state})
 
     def training(self, *about: object) -> TrainingSaves:
-        """Return the saves of a training, found by what decides it.
-
-        `about`: its settings, and groups that it learns from.
-        """
-        told = [fingerprint(each.arrays()) if isinstance(each, Groups) else each for each in about]
-        name = hashlib.blake2b(repr(tuple(told)).encode(), digest_size=8).hexdigest()
+        """Return the saves of a training, identified by its settings and groups."""
+        parts = [fingerprint(each.arrays()) if isinstance(each, Groups) else each for each in about]
+        name = hashlib.blake2b(repr(tuple(parts)).encode(), digest_size=8).hexdigest()
         return TrainingSaves(self.folder / name, self.checkpoints)
 
 
@@ -344,7 +338,7 @@ _report: ContextVar[ProgressCallback | None] = ContextVar("report", default=None
 
 @contextmanager
 def search_context(saves: FitSaves | None, report: ProgressCallback | None) -> Iterator[None]:
-    """Say where the small models of a search are saved when trained, and who hears of it."""
+    """Set, inside the block, where models of a search are saved and their progress is reported."""
     tokens = _saves.set(saves), _report.set(report)
     try:
         yield
@@ -354,10 +348,10 @@ def search_context(saves: FitSaves | None, report: ProgressCallback | None) -> I
 
 
 def current_saves() -> FitSaves | None:
-    """Return where small models are saved, if anywhere."""
+    """Return the saves set by :func:`search_context`."""
     return _saves.get()
 
 
 def current_report() -> ProgressCallback | None:
-    """Return who hears of the steps of small models that are trained on everything, if anyone."""
+    """Return the progress callback set by :func:`search_context`."""
     return _report.get()

@@ -1,4 +1,4 @@
-"""What decides how a training resumes, and what its optimizers remember for a later one."""
+"""State of a training for checkpoints, and optimizer moments for later updates."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from groupnoise.training.parameters import History, TrainingPlan
 WEIGHTS, BEST, MOMENTS, GENERATORS = "model.", "best.", "optimizer.", "generator."
 GLOBAL = "global"
 Moments = dict[str, NDArray[np.float32]]
-"""By parameter and name: the steps that were taken, and both moments of the gradient."""
+"""By parameter and name: the number of steps, and both moments of the gradient."""
 STEPS, FIRST, SECOND = "steps", "first", "second"
 NAMES = {STEPS: ("step",), FIRST: ("exp_avg", "first"), SECOND: ("exp_avg_sq", "second")}
-"""What optimizers call them."""
+"""The names optimizers use."""
 TABLES = ("objects", "targets", "bias", "object_encoder.weight", "target_encoder.weight")
 """Parameters with a row for every item."""
 
@@ -40,7 +40,7 @@ class BestWeights:
         self.weights: dict[str, Tensor] | None = None
 
     def offer(self, value: float, epoch: int, model: MatchingModel) -> None:
-        """Keep the weights of the model if no earlier epoch was as good."""
+        """Copy the weights of the model if it is better than all earlier epochs."""
         if self.epoch is None or value > self.value:
             self.value, self.epoch = value, epoch
             self.weights = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
@@ -56,7 +56,7 @@ class BestWeights:
 
 
 def tensors_of(model: MatchingModel) -> dict[str, Tensor]:
-    """Return all that a model keeps, detached, each by one name even if two modules share it."""
+    """Return the detached parameters and buffers of a model, shared ones once."""
     kept = model.state_dict()
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return {name: tensor.detach() for name, tensor in named.items() if name in kept}
@@ -118,7 +118,7 @@ class TrainingState:
         return state
 
     def begin_epoch(self, epoch: int) -> None:
-        """Stand before the first step of the next epoch, after `epoch` finished ones."""
+        """Move to the first step of the next epoch, after `epoch` finished ones."""
         self.epoch, self.step = epoch, 0
         self.loss_sum, self.seconds = 0.0, 0.0
         self.order_at_epoch = copy.deepcopy(dict(self.order.bit_generator.state))
@@ -130,7 +130,7 @@ class TrainingState:
         return plan.patience is not None and self.best.epochs_since(self.epoch) >= plan.patience
 
     def apply_deferred_decay(self) -> None:
-        """Bring rows that were not looked up to date, before the tables are read whole."""
+        """Apply the weight decay that rows without lookups have missed."""
         for optimizer in self.optimizers:
             if isinstance(optimizer, RowAdam):
                 optimizer.apply_deferred_decay()
@@ -266,7 +266,7 @@ def _from_json(value: Any) -> Any:
 
 
 def moments_of(model: nn.Module, optimizers: Iterable[Optimizer]) -> Moments:
-    """Return what optimizers remember of a model; their rows must be up to date."""
+    """Return the moments of all parameters of a model; deferred decay must be applied."""
     return {
         f"{name}.{kind}": torch.as_tensor(state[own]).cpu().numpy().astype(np.float32)
         for name, _, _, state in _states(model, optimizers)
@@ -278,9 +278,9 @@ def moments_of(model: nn.Module, optimizers: Iterable[Optimizer]) -> Moments:
 def restore_moments(
     model: nn.Module, optimizers: Iterable[Optimizer], moments: Mapping[str, NDArray[np.float32]]
 ) -> None:
-    """Let optimizers that have made no step remember what others did; new rows begin at zero.
+    """Set the moments of fresh optimizers; rows added since begin at zero.
 
-    Raises ModelFileError if the moments are of parameters of another shape.
+    Raises ModelFileError if shapes do not match.
     """
     for name, parameter, optimizer, _ in _states(model, optimizers):
         if f"{name}.{STEPS}" not in moments:
@@ -323,10 +323,7 @@ def check_moments(arrays: Mapping[str, NDArray[np.float32]]) -> Moments:
 
 
 def keep_rows(moments: Mapping[str, NDArray[np.float32]], kept: BoolArray) -> Moments:
-    """Return moments of the items that stay.
-
-    `kept`: which they are; items after those that the moments know are none of theirs.
-    """
+    """Return the moments of some items only. `kept` may be longer than the tables were."""
     return {
         name: values[kept[: len(values)]]
         if values.ndim and name.rpartition(".")[0] in TABLES

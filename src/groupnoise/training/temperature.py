@@ -1,4 +1,4 @@
-"""One temperature for all logits by held-out groups, and what a calibration is worth."""
+"""Temperature scaling fitted on held-out groups, and its cross-validated gain."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from groupnoise.core.objective import average_log_probabilities
 from groupnoise.decisions.halving import standard_error
 
 LOWEST, HIGHEST = 0.05, 20.0
-"""Temperatures looked at."""
+"""Range of temperatures."""
 PRIOR_SPREAD = 0.5
-"""Standard deviation of the log temperature before any held-out group is seen: a few groups that
-happen to be all right would make any model certain."""
+"""Standard deviation of the Gaussian prior of the log temperature: without it, a few groups that
+are all correct would make any model certain."""
 WRONG_SHARE = 0.01
-"""Fraction of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
-can cost without bound."""
+"""Assumed fraction of wrong labels, which bounds the loss of a group."""
 GRID_SIZE = 24
-"""Temperatures of which the best is tried on other folds."""
+"""Temperatures of the cross-validation grid."""
 N_FOLDS = 5
 Likelihood = Callable[[Tensor], Tensor]
 """Maps log probabilities (n_objects, n_targets) to the log likelihood of each group."""
 
 
 class CalibrationTrial(NamedTuple):
-    """What a calibration is worth on groups that it was not fitted on.
+    """Cross-validated gain of a calibration.
 
     `of`: what is calibrated: "bags", "instances" or "rows".
-    `before`, `after`: mean log loss of groups as they were, and calibrated by the other folds.
-    `is_taken`: whether it is kept: where it gains more than chance would.
-    `judged_by`: whose log loss that is, where it is not that of what is calibrated.
+    `before`, `after`: mean log loss without calibration, and calibrated by the other folds.
+    `is_taken`: whether the gain exceeds its standard error.
+    `judged_by`: whose log loss it is, if not that of what is calibrated.
     """
 
     of: str
@@ -55,17 +54,14 @@ class CalibrationTrial(NamedTuple):
 
 
 def evaluate_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
-    """Return whether a calibration is worth keeping, by the log loss of each group.
-
-    By more than a standard error: what is level would make probabilities worse as often as better.
-    """
+    """Compare the log losses of groups before and after; keep gains beyond a standard error."""
     gain = before - after
     is_taken = bool(gain.mean() > standard_error(gain) and gain.mean() > 0.0)
     return CalibrationTrial(of, float(before.mean()), float(after.mean()), is_taken)
 
 
 def calibration_folds(n_groups: int) -> list[tuple[IntArray, IntArray]]:
-    """Return the groups that calibrate and those that judge, of each fold."""
+    """Return (training, test) groups of each fold."""
     fold = np.arange(n_groups) % min(N_FOLDS, max(2, n_groups))
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
 
@@ -79,7 +75,7 @@ def cross_validate_temperature(
     now: float = 1.0,
     judged_by: str = "",
 ) -> CalibrationTrial:
-    """Return what a temperature is worth on groups that it was not fitted on."""
+    """Cross-validate the temperature over a grid."""
     members = [member.double() for member in members]
     present = math.log(now)
     grid = np.append(np.linspace(math.log(LOWEST), math.log(HIGHEST), GRID_SIZE), present)
@@ -98,10 +94,10 @@ def cross_validate_temperature(
 def fit_temperature(
     members: list[Tensor], likelihood: Likelihood, weights: list[float] | None = None
 ) -> float:
-    """Return the temperature under which held-out groups are most likely; near 1 if they are few.
+    """Return the maximum a posteriori temperature of held-out groups.
 
-    `members` (n_objects, n_targets): log probabilities of each member of an ensemble at temperature
-    one. `weights`: how much each member counts, summing to one; alike by default.
+    `members` (n_objects, n_targets): log probabilities of each member of an ensemble. `weights`: of
+    the members; equal by default.
     """
     from scipy.optimize import minimize_scalar
 
@@ -123,7 +119,7 @@ def fit_temperature(
 
 
 def candidate_likelihood(candidates: BoolArray) -> Likelihood:
-    """Return the likelihood of candidate sets (n_rows, n_classes): the right label is in them."""
+    """Return the likelihood that the true label is among the candidates (n_rows, n_classes)."""
     allowed = torch.from_numpy(candidates)
     chance = allowed.double().mean(-1)  # of an even guess
 
@@ -134,5 +130,5 @@ def candidate_likelihood(candidates: BoolArray) -> Likelihood:
 
 
 def mix_with_chance(proba: Tensor, chance: Tensor | float) -> Tensor:
-    """Return log probabilities if a small fraction of all answers were guesses, right by chance."""
+    """Return log probabilities mixed with a small fraction of random guesses."""
     return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)
