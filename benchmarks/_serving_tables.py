@@ -70,29 +70,18 @@ def cold_items_table(result: dict[str, Any]) -> str:
     logs = result["logs"]
     first = next(iter(logs.values()))
     alone = [log["hit@10"]["features"].get("all, one at a time") for log in logs.values()]
-    rows = [
-        [
-            f"among new items: {name}",
-            *(f"{log['hit@10'][name]['new']:.3f}" for log in logs.values()),
-        ]
+    cells = {
+        f"among new items: {name}": [f"{log['hit@10'][name]['new']:.3f}" for log in logs.values()]
         for name in first["hit@10"]
+    }
+    shares = [log["hit@10"]["features"]["all"] for log in logs.values()]
+    cells["new items among all: features"] = [f"{share:.4f}" for share in shares]
+    cells["the same, each new item added alone"] = [
+        "" if share is None else f"{share:.4f}" for share in alone
     ]
-    rows += [
-        [
-            "new items among all: features",
-            *(f"{log['hit@10']['features']['all']:.4f}" for log in logs.values()),
-        ],
-        [
-            "the same, each new item added alone",
-            *("" if cell is None else f"{cell:.4f}" for cell in alone),
-        ],
-        *(
-            [
-                f"known items: {name}",
-                *(f"{log['known_items_hit@10'][name]:.4f}" for log in logs.values()),
-            ]
-            for name in first["known_items_hit@10"]
-        ),
-    ]
+    for name in first["known_items_hit@10"]:
+        known = [log["known_items_hit@10"][name] for log in logs.values()]
+        cells[f"known items: {name}"] = [f"{share:.4f}" for share in known]
     asked = ", ".join(f"{log['questions']} clicks ({name})" for name, log in logs.items())
-    return markdown(["HIT@10", *logs], rows, f"Asked: {asked}; one seed; `{result['command']}`.")
+    note = f"Asked: {asked}; one seed; `{result['command']}`."
+    return markdown(["HIT@10", *logs], ([name, *row] for name, row in cells.items()), note)

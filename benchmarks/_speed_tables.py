@@ -18,31 +18,22 @@ def step_time_table(result: dict[str, Any]) -> str:
                 ("authors_loop", "their public loop"),
             ):
                 for ours, suffix in (("ours_ms", ""), ("compiled_ms", "_compiled")):
-                    if f"{other}_ratio{suffix}" in found:
-                        is_goal = other == "authors_arrangement"
-                        rows.append(
-                            [
-                                threads.removeprefix("threads "),
-                                name + (", with numba" if suffix else ""),
-                                words,
-                                f"{found[f'{other}_ms']:.1f}",
-                                f"{found[ours]:.1f}",
-                                f"**{found[f'{other}_ratio{suffix}']:.1f}**",
-                                f"{found['wanted']:.0f}" if is_goal else "",
-                            ]
-                        )
+                    if f"{other}_ratio{suffix}" not in found:
+                        continue
+                    label = name + (", with numba" if suffix else "")
+                    milliseconds = [f"{found[each]:.1f}" for each in (f"{other}_ms", ours)]
+                    ratio = f"**{found[f'{other}_ratio{suffix}']:.1f}**"
+                    goal = f"{found['wanted']:.0f}" if other == "authors_arrangement" else ""
+                    about = [threads.removeprefix("threads "), label, words]
+                    rows.append([*about, *milliseconds, ratio, goal])
     header = ["threads", "selection", "against", "theirs, ms", "ours, ms", "times", "goal"]
     return _table(header, rows, result)
 
 
 def busy_cores_table(result: dict[str, Any]) -> str:
     """One line per task."""
-    rows = [
-        [name, f"{found['idle']:.2f}", f"{found['busy']:.2f}", f"**{found['ratio']:.2f}**"]
-        for name, found in result["seconds"].items()
-    ]
-    header = ["task", "idle, s", "one core busy, s", "times (goal 2.2)"]
-    return _table(header, rows, result)
+    rows = _rows(result["seconds"], "{idle:.2f}", "{busy:.2f}", "**{ratio:.2f}**")
+    return _table(["task", "idle, s", "one core busy, s", "times (goal 2.2)"], rows, result)
 
 
 def busy_solvers_table(result: dict[str, Any]) -> str:
@@ -50,13 +41,9 @@ def busy_solvers_table(result: dict[str, Any]) -> str:
     rows = []
     for name, found in result["seconds"].items():
         every, rule = found["all, busy"], found["rule, busy"]
-        cells = [
-            f"{found[way][kind]:.2f}"
-            for way in ("all, idle", "all, busy", "rule, idle", "rule, busy")
-            for kind in ("clock", "processor")
-        ]
-        shown = [f"{clock} ({used})" for clock, used in zip(cells[::2], cells[1::2], strict=True)]
-        rows.append([name, *shown, f"**{every['clock'] / rule['clock']:.1f}**"])
+        ways = (found[way] for way in ("all, idle", "all, busy", "rule, idle", "rule, busy"))
+        cells = ["{clock:.2f} ({processor:.2f})".format(**seconds) for seconds in ways]
+        rows.append([name, *cells, f"**{every['clock'] / rule['clock']:.1f}**"])
     header = ["solved", "all threads, s", "and a burner", "the rule, s", "and a burner", "times"]
     return _table(header, rows, result) + (
         f" In brackets: of the processors. Others took {result['others_took']:.1f} of two cores "
@@ -66,10 +53,7 @@ def busy_solvers_table(result: dict[str, Any]) -> str:
 
 def fits_table(result: dict[str, Any]) -> str:
     """One line per fit."""
-    rows = [
-        [name, f"{found['before']:.1f}", f"{found['after']:.1f}", f"**{found['ratio']:.2f}**"]
-        for name, found in result["processor_seconds"].items()
-    ]
+    rows = _rows(result["processor_seconds"], "{before:.1f}", "{after:.1f}", "**{ratio:.2f}**")
     header = ["fit", "before, processor s", "after, processor s", "times (goal 2)"]
     return _table(header, rows, result)
 
@@ -84,14 +68,9 @@ def profile_table(result: dict[str, Any]) -> str:
 
 def limits_table(result: dict[str, Any]) -> str:
     """One line per kind of work, beside what the machine and bare calls would take."""
-    rows = [
-        [
-            name,
-            *(f"{found[f'{part}_ms']:.1f}" for part in ("products", "memory", "bare", "ours")),
-            f"**{found['share_of_bare']:.0%}**",
-        ]
-        for name, found in result["rows"].items()
-    ]
+    parts = ("products", "memory", "bare", "ours")
+    forms = [f"{{{part}_ms:.1f}}" for part in parts]
+    rows = _rows(result["rows"], *forms, "**{share_of_bare:.0%}**")
     header = ["work", "products, ms", "memory, ms", "bare calls, ms", "ours, ms", "of bare calls"]
     rates = result["rates"]
     return _table(header, rows, result) + (
@@ -122,31 +101,17 @@ def history_threads_table(result: dict[str, Any]) -> str:
 
 def epochs_table(result: dict[str, Any]) -> str:
     """One line per log and kind of member."""
-    rows = [
-        [
-            row["log"],
-            row["member"],
-            f"{row['epoch']:.1f}",
-            f"{row['ranking']:.1f}",
-            f"{row['load']:.1f}",
-        ]
-        for row in sorted(result["rows"], key=lambda row: (row["log"], row["member"]))
-    ]
+    forms = ("{log}", "{member}", "{epoch:.1f}", "{ranking:.1f}", "{load:.1f}")
+    ordered = sorted(result["rows"], key=lambda row: (row["log"], row["member"]))
+    rows = [[form.format(**row) for form in forms] for row in ordered]
     return _table(["log", "member", "epoch, s", "ranking, s", "load of two cores"], rows, result)
 
 
 def exact_softmax_table(result: dict[str, Any]) -> str:
     """One line per number of threads, and the memory below."""
-    rows = [
-        [
-            threads.removeprefix("threads "),
-            f"{found['seconds']:.1f}",
-            f"{found['billions_of_operations_per_second']:.0f}",
-            f"{found['of_a_square_product']:.0f}",
-            f"{found['share']:.0%}",
-        ]
-        for threads, found in result["figures"].items()
-    ]
+    found = {name.removeprefix("threads "): each for name, each in result["figures"].items()}
+    rates = ("{billions_of_operations_per_second:.0f}", "{of_a_square_product:.0f}")
+    rows = _rows(found, "{seconds:.1f}", *rates, "{share:.0%}")
     header = ["threads", "seconds", "10⁹ operations/s", "square product", "fraction (goal 60 %)"]
     memory = (
         f"Extra memory {result['extra_megabytes']:.0f} MB (goal below "
@@ -160,19 +125,14 @@ def exact_softmax_table(result: dict[str, Any]) -> str:
 def full_ranking_table(result: dict[str, Any]) -> str:
     """One line per reading of the model."""
     wanted = result["configuration"]["seconds_wanted"]
-    rows = [
-        [name, f"{found['best_seconds']:.1f}", f"{wanted:.0f}"]
-        for name, found in result["figures"].items()
-    ]
+    rows = _rows(result["figures"], "{best_seconds:.1f}", f"{wanted:.0f}")
     return _table(["reading", "seconds", "goal below"], rows, result)
 
 
 def time_to_hit_table(result: dict[str, Any]) -> str:
     """One line per epoch."""
-    rows = [
-        [str(epoch), f"{point['training_seconds']:.0f}", f"{point['hit@10']:.3f}"]
-        for epoch, point in enumerate(result["curve"], 1)
-    ]
+    curve = {str(epoch): point for epoch, point in enumerate(result["curve"], 1)}
+    rows = _rows(curve, "{training_seconds:.0f}", "{hit@10:.3f}")
     reached = "; ".join(
         f"{goal} "
         + ("was not reached" if found["seconds"] is None else f"after {found['seconds']:.0f} s")
@@ -185,10 +145,8 @@ def time_to_hit_table(result: dict[str, Any]) -> str:
 
 def catalogue_growth_table(result: dict[str, Any]) -> str:
     """One line per size of the catalogue."""
-    rows = [
-        [f"{int(items):,}".replace(",", " "), f"{milliseconds:.1f}"]
-        for items, milliseconds in result["milliseconds_by_items"].items()
-    ]
+    times = result["milliseconds_by_items"].items()
+    rows = [[_grouped(int(items)), f"{milliseconds:.1f}"] for items, milliseconds in times]
     return (
         _table(["items", "ms a step"], rows, result)
         + f" Slowest {result['slowest_over_fastest']:+.0%} over the fastest (goal "
@@ -263,6 +221,11 @@ def scale_table(result: dict[str, Any]) -> str:
     ]
     header = ["", *(f"{row['clicks'] / 1e6:g} million clicks" for row in done)]
     return _table(header, lines, result)
+
+
+def _rows(found: dict[str, dict[str, Any]], *forms: str) -> list[list[str]]:
+    """Return a row for each name: the name, and its values in each of some format strings."""
+    return [[name, *(form.format(**each) for form in forms)] for name, each in found.items()]
 
 
 def _grouped(number: int) -> str:
