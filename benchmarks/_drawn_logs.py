@@ -1,4 +1,4 @@
-"""Logs of other people's packages, in the order of time where they know it."""
+"""Logs in the files of other packages, in time order where they have timestamps."""
 
 from __future__ import annotations
 

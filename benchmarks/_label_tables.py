@@ -73,8 +73,8 @@ def annotator_table(figure: str, result: dict[str, Any]) -> str:
     rows = []
     for case in cases:
         low, high = result["skills"][case["skills"]]
-        told = [case["votes"], case["annotators"], f"{low:.2f} to {high:.2f}", case["features"]]
-        rows.append([*told, *best_in_bold([case[figure][name] for name in ANNOTATOR_METHODS])])
+        about = [case["votes"], case["annotators"], f"{low:.2f} to {high:.2f}", case["features"]]
+        rows.append([*about, *best_in_bold([case[figure][name] for name in ANNOTATOR_METHODS])])
     others = [name for name in ANNOTATOR_METHODS if name != "ours"]
     n_behind = sum(case[figure]["ours"] < max(case[figure][o] for o in others) for case in cases)
     return markdown(
@@ -111,8 +111,8 @@ def question_table(result: dict[str, Any]) -> str:
             last = [100 * found[strategy][unit][-1] for strategy in STRATEGIES]
             none = f"{100 * found['change'][unit][0]:.1f}"
             ahead = [_ahead(found, unit, other) for other in STRATEGIES[1:]]
-            told = [name, found["seeds"], found["answers"][-1], unit, none]
-            rows.append([*told, *best_in_bold(last, ".1f"), *ahead])
+            about = [name, found["seeds"], found["answers"][-1], unit, none]
+            rows.append([*about, *best_in_bold(last, ".1f"), *ahead])
     head = ["set", "seeds", "answers", "of", "none", *STRATEGIES]
     return markdown([*head, "ahead of margin", "ahead of random"], rows, f"`{result['command']}`.")
 

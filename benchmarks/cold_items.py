@@ -119,7 +119,7 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     histories, table = read(name)
     items = np.unique(np.concatenate(histories))
     new = np.sort(generator.choice(items, round(NEW_SHARE * len(items)), replace=False))
-    kept, asked, targets, users, last = [], [], [], [], []
+    kept, contexts, targets, users, last = [], [], [], [], []
     for history in histories:
         is_new = np.isin(history, new)
         known = history[~is_new]
@@ -129,14 +129,16 @@ def measure(name: str, seed: int) -> dict[str, Any]:
             before = history[:place][~is_new[:place]]
             before = before[before != known[-1]]
             if len(before):
-                asked.append(before)
+                contexts.append(before)
                 targets.append(history[place])
                 users.append(len(kept))
         kept.append(known[:-1])
         last.append(known[-1])
-    if len(asked) > MAX_QUESTIONS:
-        chosen = np.sort(generator.choice(len(asked), MAX_QUESTIONS, replace=False))
-        asked, targets, users = ([each[k] for k in chosen] for each in (asked, targets, users))
+    if len(contexts) > MAX_QUESTIONS:
+        chosen = np.sort(generator.choice(len(contexts), MAX_QUESTIONS, replace=False))
+        contexts, targets, users = (
+            [each[k] for k in chosen] for each in (contexts, targets, users)
+        )
     tested = np.sort(generator.choice(len(kept), min(3000, len(kept)), replace=False))
 
     class Watched(MaxMatchingRecommender):
@@ -156,8 +158,8 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     known_among = known_hits(model, kept, last, tested, without=new)
     columns = model.catalogue_.indices_of(new)
     positions = np.searchsorted(new, np.array(targets))
-    scores = model.scores(asked)
-    for row, history in enumerate(asked):
+    scores = model.scores(contexts)
+    for row, history in enumerate(contexts):
         scores[row, model.catalogue_.indices_of(history)] = -np.inf
     places = model.catalogue_.indices_of(np.array(targets))
     new_item_bias = model.feature_map_.new_item_bias
@@ -174,7 +176,7 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     features = feature_matrix(model.feature_map_.columns, described)
     unit = normalize(features)
     close = np.asarray((unit @ unit[columns].T).todense())
-    nearest = np.stack([close[model.catalogue_.indices_of(h)].max(axis=0) for h in asked])
+    nearest = np.stack([close[model.catalogue_.indices_of(h)].max(axis=0) for h in contexts])
     indexed = [model.catalogue_.indices_of(history) for history in kept]
     mixed = hybrid(indexed, features, np.array(users), seed)
     figures: dict[str, Any] = {
@@ -192,7 +194,7 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     return {
         "new_items": len(new),
         "items": len(items),
-        "questions": len(asked),
+        "questions": len(contexts),
         "hit@10": figures,
         "known_items_hit@10": {
             "without features": known_before,
@@ -212,9 +214,9 @@ def known_hits(
     model: Any, kept: list[np.ndarray], last: list[int], rows: np.ndarray, without: Any = None
 ) -> float:
     """Return HIT@10 of held-out last clicks on known items."""
-    asked, targets = [kept[row] for row in rows], np.array([last[row] for row in rows])
+    contexts, targets = [kept[row] for row in rows], np.array([last[row] for row in rows])
     depth = TOP if without is None else model.n_items_
-    found, _ = model.recommend(asked, top=min(depth, 400))
+    found, _ = model.recommend(contexts, top=min(depth, 400))
     hits = 0
     for best, target in zip(found, targets, strict=True):
         own = best if without is None else best[~np.isin(best, without)]

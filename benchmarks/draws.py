@@ -97,12 +97,12 @@ def positive_bags(
     for bag in range(N_BAGS):
         size = int(generator.integers(8, 31))
         has_some = bag % every == 1
-        wanted = max(1, generator.binomial(size, rate)) if has_some else 0
-        wanted = min(wanted, len(pools[1]))
-        if len(pools[0]) < size - wanted or (has_some and not wanted):
+        n_positive = max(1, generator.binomial(size, rate)) if has_some else 0
+        n_positive = min(n_positive, len(pools[1]))
+        if len(pools[0]) < size - n_positive or (has_some and not n_positive):
             break
-        rows = [pools[1].pop() for _ in range(wanted)]
-        bags.append(rows + [pools[0].pop() for _ in range(size - wanted)])
+        rows = [pools[1].pop() for _ in range(n_positive)]
+        bags.append(rows + [pools[0].pop() for _ in range(size - n_positive)])
         labels.append(int(has_some))
     return two_labels([generator.permutation(rows) for rows in bags], labels, is_positive)
 
@@ -116,9 +116,9 @@ def wide_bags(
     bags = []
     for bag in range(N_WIDE):
         size = int(generator.integers(30, 51))
-        wanted = max(1, generator.binomial(size, rate)) if bag % 2 else 0
-        drawn = [pools[1].pop() for _ in range(wanted)]
-        drawn += [pools[0].pop() for _ in range(size - wanted)]
+        n_positive = max(1, generator.binomial(size, rate)) if bag % 2 else 0
+        drawn = [pools[1].pop() for _ in range(n_positive)]
+        drawn += [pools[0].pop() for _ in range(size - n_positive)]
         bags.append(generator.permutation(drawn))
     return two_labels(bags, [bag % 2 for bag in range(N_WIDE)], is_wanted)
 
@@ -132,7 +132,7 @@ def two_labels(bags: list[np.ndarray], labels: list[int], truth: np.ndarray) -> 
 def shuffled(
     classes: np.ndarray, labels: list[int], generator: np.random.Generator
 ) -> tuple[np.ndarray, list[list[int]], list[int]]:
-    """Return the label of each row, -1 if none, and rows in random order: by label, the rest."""
+    """Return the label of each row, -1 if none, and shuffled rows: by label, and the rest."""
     number = {label: column for column, label in enumerate(labels)}
     known = np.array([number.get(each, -1) for each in classes])
     pools = [list(generator.permutation(np.flatnonzero(known == c))) for c in range(len(labels))]
@@ -166,11 +166,11 @@ def one_label(
     bags = []
     for bag in range(N_BAGS):
         size, pool = int(generator.integers(5, 13)), pools[bag % len(one)]
-        wanted = max(1, generator.binomial(size, rate))
-        if len(pool) < wanted or len(rest) < size - wanted:
+        n_labelled = max(1, generator.binomial(size, rate))
+        if len(pool) < n_labelled or len(rest) < size - n_labelled:
             break
-        rows = [pool.pop() for _ in range(wanted)]
-        bags.append(rows + [rest.pop() for _ in range(size - wanted)])
+        rows = [pool.pop() for _ in range(n_labelled)]
+        bags.append(rows + [rest.pop() for _ in range(size - n_labelled)])
     held = (np.arange(len(bags)) % len(one))[:, None] == np.arange(len(one))
     shuffled_bags = [generator.permutation(rows) for rows in bags]
     return DrawnBags(shuffled_bags, held, [f"class {label}" for label in one], known)
@@ -213,8 +213,13 @@ def clicks(name: str, frame: pd.DataFrame) -> ClickDataset:
 def sets_of(draw: str) -> Sequence[DrawnSet]:
     """Return the sets of a draw."""
     return [
-        DrawnSet(name, "check", told.get("source", ""), {k: told[k] for k in told if k != "source"})
-        for name, told in DRAWS[draw].items()
+        DrawnSet(
+            name,
+            "check",
+            draw_options.get("source", ""),
+            {k: draw_options[k] for k in draw_options if k != "source"},
+        )
+        for name, draw_options in DRAWS[draw].items()
     ]
 
 

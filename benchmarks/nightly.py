@@ -78,15 +78,15 @@ class Log:
 
     def gains(self, model: Any, day: int) -> np.ndarray:
         """Return NDCG@10 of every click of a day, after the clicks of its user before it."""
-        before, asked, targets = self.histories(self.day < day), [], []
+        before, contexts, targets = self.histories(self.day < day), [], []
         for user, items in self.histories(self.day == day).items():
             past = before.get(user, np.zeros(0, dtype=np.int64)).tolist()
             for item in items.tolist():
                 if past:
-                    asked.append(np.array(past))
+                    contexts.append(np.array(past))
                     targets.append(item)
                 past.append(item)
-        found, _ = model.recommend(asked, top=TOP)
+        found, _ = model.recommend(contexts, top=TOP)
         hits = found == np.array(targets)[:, None]
         return (hits / np.log2(np.arange(TOP) + 2)).sum(axis=1)
 

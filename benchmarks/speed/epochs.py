@@ -75,8 +75,8 @@ def measure(log: Groups, encoder: str | None) -> dict[str, Any]:
         model = MaxMatchingRecommender(**{**parameters, **options, **more})
     model.fit(histories, item_ids=np.arange(n_items))
     started = time.process_time()
-    asked = Groups(histories.objects, offsets, log.objects[last])
-    rank_targets(model, asked, n_items, "full")
+    queries = Groups(histories.objects, offsets, log.objects[last])
+    rank_targets(model, queries, n_items, "full")
     return {
         "epoch": round(times[1] - times[0], 1),
         "ranking": round(time.process_time() - started, 1),

@@ -33,7 +33,7 @@ from groupnoise.training.state import Moments
 from groupnoise.training.workers import Workers
 
 DECISION_SECONDS = 900.0
-"""What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
+"""Seconds of the budget "auto"; the search on a typical log takes a fraction of it."""
 
 
 @inherit_docstring
@@ -272,7 +272,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         return self
 
     def _normalization(self, needs_clicks: bool) -> str:
-        """Return what to normalise; `apart` where the data or the training asks for clicks."""
+        """Return the normalization; `needs_clicks`: whether data or workers require "click"."""
         given = self._click_only_parameters()
         if self.normalization == "history" and (given or needs_clicks):
             reason = f"{given[0]}={getattr(self, given[0])!r}" if given else "windows, workers"
@@ -294,7 +294,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
     def _fit_histories(
         self, histories: Groups, validate: Validate | None, checkpoint: Checkpoints | None
     ) -> Decided:
-        """Decide what evidence to add over whole histories, and learn it."""
+        """Decide on the evidence model of whole histories, and train it."""
         explicit = {
             name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))
         }

@@ -95,7 +95,7 @@ def _check_text_ids(ids: NDArray[Any]) -> None:
     rows = np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), -1)
     for _, part in blocks(rows):
         if part.max() < 0x80:
-            continue  # plain ASCII, the usual case, is told at once
+            continue  # plain ASCII, the usual case
         # Where no row begins inside a character, rows are sound if all of them together are.
         is_sound = not ((part[:, 0] & 0xC0) == 0x80).any()
         if not (is_sound and _is_utf8(part.reshape(-1))):

@@ -36,7 +36,7 @@ from groupnoise.recall.vectors import MatchingVectors
 ABOUT = "about.json"
 ROWS_AT_ONCE = 10_000
 POINTS_AT_ONCE = 1000
-"""Of one request to Qdrant, which takes 32 MB unless told otherwise."""
+"""Points of one request to Qdrant, which accepts 32 MB by default."""
 LOST = (
     "histories: an engine sees vectors, so the query of a history is made before it is asked",
     "the answer by popularity where no click is known",

@@ -154,7 +154,7 @@ class ApproximateRanker(VectorRanker):
 def build_index(
     vectors: MatchingVectors, spec: IndexSpec
 ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-    """Build an index and find the least effort that reaches the recall asked for."""
+    """Build an index and find the least effort that reaches the required recall."""
     faiss = require("faiss", extra="recall")
     n_items, width = vectors.targets.shape
     if spec.at >= n_items:

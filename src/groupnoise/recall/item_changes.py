@@ -54,7 +54,7 @@ ADDED = "items_added"
 def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
     """Take items out of an artifact; return its new version.
 
-    They are gone as if the model had never known them: never answered, and unknown in histories.
+    They become unknown to the model: never recommended, and ignored in histories.
 
     `folder`: an artifact, replaced atomically; a running service sees it at its next reload. Raises
     DataError if the artifact does not know an item, or no item would be left.
@@ -104,7 +104,7 @@ def add_items(
 
     `folder`: an artifact of a model fitted with features of items; replaced atomically. `source`:
     one row per new item, with the columns that the model was fitted with. `title`, `category`: the
-    columns of titles and categories; by default those that `groupnoise export` was told, or with a
+    columns of titles and categories; by default those given to `groupnoise export`, or with a
     usual name. `form`: `item`, `format`, `separator`, `header`, as
     :func:`groupnoise.clicks.items.table.read_item_rows` takes them. Raises DataError if an item is
     there already or occurs twice, a column is missing, or the artifact has learned nothing from

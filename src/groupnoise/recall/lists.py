@@ -40,7 +40,7 @@ class ItemList:
 
     @property
     def digest(self) -> str:
-        """What tells this list from others."""
+        """A hash of the ids."""
         return hashlib.sha256("\n".join(self.ids.tolist()).encode()).hexdigest()[:16]
 
     def positions(self, items: ItemTable) -> IntArray:
@@ -130,19 +130,19 @@ class NamedLists:
                 self._unreadable.pop(name, None)
             except DataError as error:
                 before = None if known is None else known[1]
-                why = str(error).replace(str(path), path.name)  # clients are told no folder
+                why = str(error).replace(str(path), path.name)  # clients must not see the folder
                 self._unreadable[name] = (seen, why)
                 if self._on_unreadable is not None and not was_refused:
                     self._on_unreadable(name, why, before)
                 if before is None:
                     raise DataError(why) from None
                 return before
-        if known[0] == seen:  # as it was before it was spoilt
+        if known[0] == seen:  # restored to the version in memory
             self._unreadable.pop(name, None)
         return known[1]
 
     def unreadable(self) -> dict[str, str]:
-        """Return why the files of lists cannot be read, by the names that were asked for."""
+        """Return why the files of requested lists cannot be read, by name."""
         return {name: why for name, (_, why) in self._unreadable.items()}
 
     def _forget(self, name: str) -> None:

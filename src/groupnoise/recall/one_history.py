@@ -77,7 +77,8 @@ class OneHistorySearch:
         """Return the `n` best items but for those excluded.
 
         None where only the general search will do: where fewer than `n` items are left, or are too
-        unlikely to be told apart. `clicks`: positions of the clicks, oldest first; at least one.
+        improbable to be distinguished. `clicks`: positions of the clicks, oldest first; at least
+        one.
         `excluded`: positions that may not be returned.
         """
         rule = self._rule
@@ -102,7 +103,7 @@ class OneHistorySearch:
         total.put(excluded, 0.0)
         # Probabilities are ranked, and the logarithm is taken of the best alone.
         positions, best = _largest(total, n)
-        # The last may be nothing at all, too little to be told apart, or no number.
+        # The last may be zero, too small to be distinguished, or NaN.
         if not _MIN_PROBABILITY < best[-1] <= best[0] < math.inf:
             return None
         return positions, [math.log(value) + highest for value in best]

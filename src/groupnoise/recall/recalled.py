@@ -34,8 +34,7 @@ class Recalled:
     `scores` (n_histories, top): matching scores; popularity where `from_popularity`.
     `from_popularity`: True where a history held no known item.
     `unknown`: the ids of each history that the model does not know.
-    `led_by` (n_histories, top): where interests were asked for, the click that stands for each
-        item's interest.
+    `led_by` (n_histories, top): with `interests`, the representative click of each item's interest.
     """
 
     positions: IntArray

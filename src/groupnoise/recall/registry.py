@@ -31,15 +31,15 @@ from groupnoise.io.folders.array_folder import read_manifest
 FORMAT = "groupnoise-registry"
 FORMAT_VERSION = 1
 POINTER = "registry.json"
-"""Names the promoted versions in order; the last one is served. Replaced atomically."""
+"""Lists the promoted versions in order; the last one is served. Replaced atomically."""
 VERSION = re.compile(r"[0-9a-f]{12}")
 MIN_PREFIX = 4
-"""Letters that name a version: fewer fit one by chance, as where its place in a list is given."""
+"""Shortest prefix that names a version: a shorter one may match by chance."""
 UNFINISHED = ".unfinished-"
-"""Folders being filled or removed; after a kill they are nobody's."""
+"""Prefix of folders being written or removed; after a kill they are left over."""
 ABANDONED_SECONDS = 86_400.0
 MAX_PROMOTED = 100
-"""How many promotions a registry remembers."""
+"""Promotions that a registry records."""
 
 
 @dataclass(frozen=True)
@@ -200,14 +200,14 @@ class Registry:
         return name
 
     def rollback(self) -> tuple[str, list[str]]:
-        """Go back to the version promoted before, passing over what is gone or damaged.
+        """Go back to the version promoted before, skipping missing and damaged ones.
 
         Returns
         -------
         version : str
             The version promoted now.
         passed_over : list of str
-            A sentence on each version that could not be gone back to.
+            A sentence on each version that was skipped.
 
         Raises
         ------
@@ -324,7 +324,7 @@ def is_registry(path: Path | str) -> bool:
 
 
 def promotion_stamp(path: Path | str) -> tuple[int, int] | None:
-    """Return what changes when a version is promoted; None where nothing can be."""
+    """Return a stamp that changes when a version is promoted; None if this is not a registry."""
     try:
         found = (Path(path) / POINTER).stat()
     except OSError:
@@ -364,7 +364,7 @@ def _age(version: Version) -> tuple[str, int, str]:
     with suppress(OSError):
         written = (version.folder / MANIFEST).stat().st_mtime_ns
     if not created and written:
-        # It may be the newest: another would be promoted in its place without a word.
+        # Without a date it might be taken for the oldest.
         created = datetime.fromtimestamp(written / 1e9, timezone.utc).isoformat()
     return created, written, version.name
 
@@ -375,7 +375,7 @@ def _write_pointer(path: Path, promoted: list[str]) -> None:
 
 
 def _move_version(staged: Path, folder: Path) -> None:
-    """Move an artifact to its place; one with the same content there is written over."""
+    """Move an artifact into the registry, replacing one with the same content."""
     if not folder.exists():
         staged.rename(folder)
     else:

@@ -106,8 +106,8 @@ class ItemClusters:
         offsets = offsets_from_sizes(sizes)
         rows = targets[order]
         means = np.add.reduceat(rows, offsets[:-1]) / sizes[:, None]
-        apart = (rows - np.repeat(means, sizes, axis=0)) ** 2
-        variances = np.add.reduceat(apart, offsets[:-1]) / sizes[:, None]
+        squared = (rows - np.repeat(means, sizes, axis=0)) ** 2
+        variances = np.add.reduceat(squared, offsets[:-1]) / sizes[:, None]
         return cls(rows, offsets, means.astype(np.float32), variances.astype(np.float32))
 
     def log_sums(self, queries: Float32Array, noticeable: float) -> Float32Array:
@@ -152,10 +152,10 @@ class ItemClusters:
         sums = np.empty(len(query), dtype=np.float32)
         for number in np.unique(cluster).tolist():
             pairs = slice(begins[number], begins[number + 1])
-            asked = query[pairs]
+            rows = query[pairs]
             items = self.targets[self.offsets[number] : self.offsets[number + 1]]
-            for block in _blocks(len(asked), _BLOCK_QUERIES):
-                sums[pairs][block] = log_sum_exp(queries[asked[block]] @ items.T, axis=1)
+            for block in _blocks(len(rows), _BLOCK_QUERIES):
+                sums[pairs][block] = log_sum_exp(queries[rows[block]] @ items.T, axis=1)
         highest = shifts.copy()
         np.maximum.at(highest, query, sums)
         result = np.concatenate([each.rest for each in found]) * np.exp(shifts - highest)

@@ -109,12 +109,12 @@ class ComparisonOfMethods:
 
     def heading(self, units: str) -> str:
         """Return the metric, the data and the splits in one line."""
-        told = " by true labels" if self.needs_truth else " by what needs no truth"
-        told = "" if self.setting == "rs" else told  # clicks are all the truth there is
+        basis = " by true labels" if self.needs_truth else " by what needs no truth"
+        basis = "" if self.setting == "rs" else basis  # clicks are all the truth there is
         some_lack = any(len(each.splits) < self.n_splits for each in self.ranked)
         splits = f"{'up to ' * some_lack}{counted(self.n_splits, 'splits')}"
         return (
-            f"{self.dataset}: {self.metric}{told}, mean over {splits}, {self.share:.0%} of the "
+            f"{self.dataset}: {self.metric}{basis}, mean over {splits}, {self.share:.0%} of the "
             f"{units} held out"
         )
 

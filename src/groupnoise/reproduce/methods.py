@@ -223,11 +223,11 @@ def preferred_method(found: ComparisonOfMethods) -> str:
 
 
 def _sentence(found: ComparisonOfMethods, taken: str) -> str:
-    told = "by true labels of the training part" if found.needs_truth else "without true labels"
+    basis = "by true labels of the training part" if found.needs_truth else "without true labels"
     splits = counted(found.n_splits, "splits")
     means = {each.name: found.interval(each).mean for each in found.ranked}
     others = [name for name in means if name != taken]
-    sentence = f"{taken} was taken: {found.metric} {means[taken]:.3f} on {splits}, {told}"
+    sentence = f"{taken} was taken: {found.metric} {means[taken]:.3f} on {splits}, {basis}"
     if taken == OURS and found.leader.name != OURS:
         best = found.leader.name
         return f"{sentence}; {best} with {means[best]:.3f} is not ahead beyond chance."

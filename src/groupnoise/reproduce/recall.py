@@ -227,7 +227,7 @@ def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -
     for name, protocol in dict.fromkeys((each.dataset, each.protocol) for each in found):
         here = [each for each in found if (each.dataset, each.protocol) == (name, protocol)]
         n_targets = {each.counts["targets"] for each in here if "targets" in each.counts}
-        told = f" ({counted(max(n_targets), 'targets')})" if n_targets else ""
+        about = f" ({counted(max(n_targets), 'targets')})" if n_targets else ""
         measured = {
             method: [each for each in here if each.method == method and each.metrics]
             for method in dict.fromkeys(each.method for each in here)
@@ -240,7 +240,7 @@ def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -
             for row in published.get(name, ())
             if row.protocol == protocol and row.among == "the whole catalogue"
         ]
-        lines += [f"## {name}, {protocol}{told}", "", markdown_table(HEAD, rows)]
+        lines += [f"## {name}, {protocol}{about}", "", markdown_table(HEAD, rows)]
         failed = {each.method: each.failed for each in here if each.failed is not None}
         lines += ["", *(f"{method}: {reason}" for method, reason in failed.items())]
         lines.append("")
@@ -260,12 +260,17 @@ def _row(method: str, trials: Sequence[RecallTrial]) -> list[object]:
 
 
 def _published_row(row: PublishedRow) -> list[object]:
-    told = [row.source]
+    details = [row.source]
     if row.chosen == "test":
-        told.append("**a maximum over test scores**")
+        details.append("**a maximum over test scores**")
     if row.note:
-        told.append(row.note)
-    return [f"*{row.method}* ({'; '.join(told)})", f"{row.hit:.4f}", f"{row.ndcg:.4f}", *[""] * 4]
+        details.append(row.note)
+    return [
+        f"*{row.method}* ({'; '.join(details)})",
+        f"{row.hit:.4f}",
+        f"{row.ndcg:.4f}",
+        *[""] * 4,
+    ]
 
 
 def _mean(trials: Sequence[RecallTrial], name: str) -> float:

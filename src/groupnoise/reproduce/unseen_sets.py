@@ -88,7 +88,9 @@ def digit_bags(generator: np.random.Generator, *, witness_rate: float, n_bags: i
     from sklearn.datasets import load_digits
 
     pool = load_digits()
-    positive, negative = (np.flatnonzero((pool.target == 9) == wanted) for wanted in (True, False))
+    positive, negative = (
+        np.flatnonzero((pool.target == 9) == is_nine) for is_nine in (True, False)
+    )
     rows, sizes = [], generator.integers(*BAG_SIZES, size=n_bags)
     for bag, size in enumerate(sizes):
         n_positive = max(1, round(witness_rate * size)) if bag % 2 else 0

@@ -145,8 +145,8 @@ class AttRecNetwork(nn.Module):
 
     def squared_distances(self, clicks: Tensor, items: Tensor) -> Tensor:
         """Return the squared distances of `items` (n, m) to each history's m, shape (n, m)."""
-        apart: Tensor = self.items(items) - self.interest(clicks).unsqueeze(1)  # (n, m, dim)
-        return apart.square().sum(-1)
+        difference: Tensor = self.items(items) - self.interest(clicks).unsqueeze(1)  # (n, m, dim)
+        return difference.square().sum(-1)
 
     def item_table(self) -> tuple[Tensor, Tensor]:
         """Return item vectors (n_items, dim) and biases (n_items,).

@@ -86,13 +86,15 @@ class Exclusions:
     A target in its own history is ranked among all items: among unseen ones alone it would be the
     only one that was seen.
 
-    `asked`: for each row the clicks before the target; None ranks all among unseen items.
+    `histories`: for each row the clicks before the target; None ranks all among unseen items.
     `seen`: for each row the items that are no candidates.
     `targets`: the item to rank in each row, which is no candidate beside itself.
     `n_items`: the size of the catalogue; other items are left out.
     """
 
-    def __init__(self, asked: Groups | None, seen: Groups, targets: IntArray, n_items: int) -> None:
+    def __init__(
+        self, histories: Groups | None, seen: Groups, targets: IntArray, n_items: int
+    ) -> None:
         if len(seen) != len(targets):
             raise DataError(
                 f"{counted(len(targets), 'rows')} came with seen items of "
@@ -103,8 +105,8 @@ class Exclusions:
         keys = np.unique(seen.group_of_object[known] * n_items + seen.objects[known])
         self.seen = np.divmod(keys, n_items)
         """Rows and items that are not recommended."""
-        if asked is not None:
-            keys = keys[~clicked_before(asked, targets)[self.seen[0]]]
+        if histories is not None:
+            keys = keys[~clicked_before(histories, targets)[self.seen[0]]]
         self.rows, self.items = np.divmod(np.union1d(keys, own), n_items)
         self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
 

@@ -149,7 +149,7 @@ def read_item_rows(
 
     `item_ids`: the items of the model; rows of other items are read too. `item`, `in_log`: as in
     :func:`read_items`. `learned`: the columns that the model learned from, where all items are new
-    to it: their ids are then told by a usual name, or by being the only other column without a
+    to it: the ids are then found by a usual name, or as the only other column without a
     repeated cell. `report`: told of each guess, one sentence at a time. Raises DataError if an id
     is empty or occurs twice.
     """

@@ -77,8 +77,8 @@ def reproduction_text(
         chosen = CRITERION_WORDS[criterion]
         lines += ["", f"Mean rank over the sets (settings chosen by {chosen}): {words}."]
         if tests.get(criterion):
-            told = ", ".join(f"{name} p = {p:.3f}" for name, p in tests[criterion].items())
-            lines += [f"Ours against each over the sets (Wilcoxon, Holm): {told}."]
+            p_values = ", ".join(f"{name} p = {p:.3f}" for name, p in tests[criterion].items())
+            lines += [f"Ours against each over the sets (Wilcoxon, Holm): {p_values}."]
     if missing:
         lines += ["", "## Left out", ""]
         lines += [f"- {name}: {reason}" for name, reason in missing.items()]
