@@ -1,9 +1,10 @@
-"""The data sets of the trade-off study: how each is drawn, cut, fitted and judged."""
+"""The data sets of the trade-off study: how each is drawn, split, fitted and evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from groupnoise.decisions.trade_off import (
     candidate_criteria,
     history_criteria,
 )
-from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, load_dataset
+from groupnoise.io import BagDataset, ClickDataset, load_dataset
 from groupnoise.io.datasets import Windows, WindowSplit, split_rows, subset_bags, subset_rows
 from groupnoise.reproduce.trials import instance_accuracy, window_metrics
 
@@ -79,102 +80,81 @@ class StudySet:
 
 
 @dataclass(frozen=True)
-class BagSplit:
-    """Bags in three parts; only instances that belong to a class are scored."""
+class RowSplit:
+    """Bags, or rows with candidate labels, in three parts: training, held out and test."""
 
-    train: BagDataset
-    held_out: BagDataset
-    test: BagDataset
+    data: Any
+    rows: tuple[Any, Any, Any]
 
     @classmethod
-    def cut(cls, data: BagDataset, seed: int) -> BagSplit:
-        """Cut by whole bags."""
-        return cls(*(subset_bags(data, rows) for rows in _cut_rows(len(data.bags), seed)))
+    def cut(cls, data: Any, seed: int) -> RowSplit:
+        """Cut by whole bags or by rows, and keep a part of each where there are many."""
+        n_rows = len(data.bags if isinstance(data, BagDataset) else data.features)
+        share = min(1.0, MAX_ROWS / n_rows)
+        parts = split_rows(n_rows, FRACTIONS, random_state=seed)
+        return cls(data, tuple(rows[: round(share * len(rows))] for rows in parts))
+
+    def with_held_out(self) -> RowSplit:
+        """Return the split with the held-out part added to the training part."""
+        first, second, test = self.rows
+        return replace(self, rows=(np.concatenate([first, second]), second, test))
+
+    @cached_property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """The data of the three parts."""
+        subset = subset_bags if isinstance(self.data, BagDataset) else subset_rows
+        return tuple(subset(self.data, rows) for rows in self.rows)
+
+
+class BagSplit(RowSplit):
+    """Bags in three parts; only instances that belong to a class are scored."""
 
     @property
     def matching_share(self) -> float:
-        """How many instances are of a class that their bag is labelled with."""
-        labels = np.repeat(self.train.labels, self.train.bags.sizes, axis=0)
-        truth = self.train.instance_labels
+        """The share of instances whose class is a label of their bag."""
+        train = self.parts[0]
+        labels = np.repeat(train.labels, train.bags.sizes, axis=0)
+        truth = train.instance_labels
         return float(np.mean((truth >= 0) & labels[np.arange(len(truth)), truth]))
 
     def fit(self, settings: Settings, seed: int) -> MaxMatchingMILClassifier:
         model = MaxMatchingMILClassifier(**settings, random_state=seed)
-        return model.fit(self.train.bags, self.train.labels.astype(np.int64))
+        return model.fit(self.parts[0].bags, self.parts[0].labels.astype(np.int64))
 
     def judge(self, model: MaxMatchingMILClassifier) -> Figures:
-        criteria = bag_criteria(model, self.held_out.bags, self.held_out.labels)
+        held_out = self.parts[1]
         return {
-            **criteria._asdict(),
-            "oracle": instance_accuracy(model, self.held_out),
+            **bag_criteria(model, held_out.bags, held_out.labels)._asdict(),
+            "oracle": instance_accuracy(model, held_out),
             "test": self.test_figure(model),
         }
 
     def test_figure(self, model: MaxMatchingMILClassifier) -> float:
-        return instance_accuracy(model, self.test)
-
-    def with_held_out(self) -> BagSplit:
-        """Return the parts with the second added to the first."""
-        first, second = self.train, self.held_out
-        return replace(
-            self,
-            train=replace(
-                first,
-                bags=Groups.concat([first.bags, second.bags]),
-                labels=np.concatenate([first.labels, second.labels]),
-                instance_labels=np.concatenate([first.instance_labels, second.instance_labels]),
-                images=None,
-            ),
-        )
+        return instance_accuracy(model, self.parts[2])
 
 
-@dataclass(frozen=True)
-class CandidateSplit:
+class CandidateSplit(RowSplit):
     """Rows with candidate labels in three parts."""
-
-    train: PartialLabelDataset
-    held_out: PartialLabelDataset
-    test: PartialLabelDataset
-
-    @classmethod
-    def cut(cls, data: PartialLabelDataset, seed: int) -> CandidateSplit:
-        """Cut by rows."""
-        return cls(*(subset_rows(data, rows) for rows in _cut_rows(len(data.features), seed)))
 
     @property
     def matching_share(self) -> float:
-        """How many of the candidates are right."""
-        return float(1.0 / self.train.candidates.sum(axis=1).mean())
+        """The share of candidates that are right."""
+        return float(1.0 / self.parts[0].candidates.sum(axis=1).mean())
 
     def fit(self, settings: Settings, seed: int) -> MaxMatchingPartialLabelClassifier:
         model = MaxMatchingPartialLabelClassifier.fixed(**settings, random_state=seed)
-        return model.fit(self.train.features, self.train.candidates.astype(np.int64))
+        return model.fit(self.parts[0].features, self.parts[0].candidates.astype(np.int64))
 
     def judge(self, model: MaxMatchingPartialLabelClassifier) -> Figures:
-        held_out = self.held_out
-        criteria = candidate_criteria(model, held_out.features, held_out.candidates)
+        held_out = self.parts[1]
         return {
-            **criteria._asdict(),
+            **candidate_criteria(model, held_out.features, held_out.candidates)._asdict(),
             "oracle": accuracy(held_out.truth, model.predict(held_out.features)),
             "test": self.test_figure(model),
         }
 
     def test_figure(self, model: MaxMatchingPartialLabelClassifier) -> float:
-        return accuracy(self.test.truth, model.predict(self.test.features))
-
-    def with_held_out(self) -> CandidateSplit:
-        """Return the parts with the second added to the first."""
-        first, second = self.train, self.held_out
-        return replace(
-            self,
-            train=replace(
-                first,
-                features=np.concatenate([first.features, second.features]),
-                candidates=np.concatenate([first.candidates, second.candidates]),
-                truth=np.concatenate([first.truth, second.truth]),
-                images=None,
-            ),
-        )
+        return accuracy(self.parts[2].truth, model.predict(self.parts[2].features))
 
 
 @dataclass(frozen=True)
@@ -226,13 +206,6 @@ class ClickSplit:
 
     def _ndcg(self, model: MaxMatchingRecommender, windows: Any) -> float:
         return window_metrics(model, self.clicks, windows, seed=self.seed)[1]
-
-
-def _cut_rows(n_rows: int, seed: int) -> list[Any]:
-    """Cut rows in three, and keep a part of each where there are many."""
-    share = min(1.0, MAX_ROWS / n_rows)
-    parts = split_rows(n_rows, FRACTIONS, random_state=seed)
-    return [rows[: round(share * len(rows))] for rows in parts]
 
 
 def _smaller_log(data: ClickDataset, generator: np.random.Generator) -> ClickDataset:
