@@ -190,6 +190,18 @@ def test_forests_are_tried_on_tables_of_positive_and_negative_bags_alone():
     assert len(forests_among(wide, labels, 0, asked="trees")) == 2
 
 
+@pytest.mark.parametrize(("share", "asked", "is_tried"), [
+    (0.03, None, False), (0.03, "trees", True), (0.6, None, True),
+])  # fmt: skip
+def test_forests_are_not_tried_on_words_unless_asked_for(share, asked, is_tried):
+    draw = np.random.default_rng(0)
+    words = draw.random((400, 120)) * (draw.random((400, 120)) < share)
+    bags, labels = Groups(words, np.arange(0, 401, 10)), np.eye(2, dtype=bool)[np.arange(40) % 2]
+    facts = facts_of_bags(bags, labels, "no")
+    options = bag_options(problem_of(bags, labels[:, 1:], True), facts, asked=asked)
+    assert any(each.parameters["encoder"] in FORESTS for each in options) == is_tried
+
+
 def test_a_search_tells_of_forests(monkeypatch):
     bags, is_positive, truth = machines(40)
     monkeypatch.setattr(searching, "statistics_options", lambda explicit: [])

@@ -8,7 +8,7 @@ import torch
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.search.choose import Weighing, _hopeful
-from groupnoise.bags.search.held_out import HeldOutBags
+from groupnoise.bags.search.held_out import HeldOutBags, averaged_instances
 from groupnoise.bags.search.members import BagProblem, MemberSettings
 from groupnoise.bags.search.other_members import StatisticsKernel, bag_statistics
 from groupnoise.bags.search.out_of_fold import BagSearch
@@ -145,6 +145,24 @@ def test_members_that_say_the_same_reach_together_what_each_reaches(n_named):
     said = bags.judged(logits, {"max": own[::2] - 0.5}, MemberSettings())
     together = bags.judged_together([(said, 0.25), (said, 0.75)])
     np.testing.assert_allclose(together, said.scores, atol=0.02)
+
+
+@pytest.mark.parametrize(("n_named", "place"), [(1, slice(0, 5)), (2, slice(195, 200))])
+def test_of_two_kinds_of_instances_no_member_alone_calls_one_negative(n_named, place):
+    generator = torch.Generator().manual_seed(0)
+    labels = np.arange(20)[:, None] % (n_named + 1) == np.arange(n_named)
+    bags = HeldOutBags(BagProblem(Segments(torch.full((20,), 10)), labels, True), True)
+    taken = []
+    for strange in (-30.0, 4.0):  # of an instance that only the second member knows
+        logits = torch.randn(200, n_named, generator=generator)
+        logits[0] = strange
+        if n_named > 1:
+            logits = torch.cat([logits, torch.zeros(200, 1)], dim=1)
+        odds = {"max": torch.zeros(20, n_named)}
+        taken.append((bags.judged(logits, odds, MemberSettings()), 0.5))
+    averaged, _ = averaged_instances(taken, bags.problem)
+    order = (averaged[:, -1] - averaged[:, 0]).argsort()
+    assert 0 in order[place].tolist()
 
 
 def test_evidence_becomes_weights_by_its_standard_error():

@@ -33,6 +33,8 @@ from groupnoise.core.quantifier import (
 
 MAX_SHIFT = 30.0
 MIN_PROBABILITY = 1e-30
+BEND = 2.0
+"""How sharply what members say bends at the mean, per standard deviation."""
 MAX_BAG_SHARE = 0.5
 """How much the log odds of an absent label may count against it in each instance of the bag: not
 wholly, as the instance has been counted in them already."""
@@ -82,8 +84,8 @@ class BagEnsemble:
         average: Tensor | float = 0.0
         total = sum(member.weight for member in self.members)
         for member, own in zip(self.members, log_p, strict=True):
-            centred = centred_log_probabilities(own)
-            average = average + member.weight / total / member.spread * centred
+            said = in_units_of_spread(own, member.spread, member.centre)
+            average = average + member.weight / total * said
         assert isinstance(average, Tensor)
         calibrated = average * self.scale
         if average.shape[1] > self.n_named:
@@ -287,6 +289,22 @@ def centred_log_probabilities(log_p: Tensor) -> Tensor:
     """Return log probabilities less their mean over the targets, in double precision."""
     wide = log_p.double().clamp(min=-60.0)
     return wide - wide.mean(-1, keepdim=True)
+
+
+def in_units_of_spread(log_p: Tensor, spread: float, centre: float | None) -> Tensor:
+    """Return centred log probabilities of a member as they are averaged with those of others.
+
+    Of positive and negative instances, what speaks against an instance is bent to hardly more than
+    nothing: one member tells why an instance is positive, but few can tell that it is not. Linear
+    ones call odd instances negative beyond all measure.
+
+    `spread`, `centre`: see `FittedMember`; no centre where there is more to tell than two kinds.
+    """
+    centred = centred_log_probabilities(log_p)
+    if centre is None:
+        return centred / spread
+    bent = torch.nn.functional.softplus((centred[:, :1] - centre) / spread, beta=BEND)
+    return torch.cat([bent, -bent], dim=1)
 
 
 def calibrate_bags(

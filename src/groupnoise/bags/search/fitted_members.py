@@ -49,6 +49,8 @@ class FittedMember:
     `answer`: quantifier by which it answers of bags, None for that of its likelihood.
     `spread`: standard deviation of its centred log probabilities about the mean of each target, on
         held-out instances.
+    `centre`: mean of those of the positive target, of positive and negative bags; None of others,
+        and where nothing was held out.
     `bag_scale`, `bag_shift`: what calibrates its log odds of bags.
     `background`: of members without such a target, log odds of background against the mean of the
         classes; None where no instance is background.
@@ -62,6 +64,7 @@ class FittedMember:
     mixture: tuple[float, float] = (0.0, 0.0)
     answer: str | None = None
     spread: float = 1.0
+    centre: float | None = None
     bag_scale: float = 1.0
     bag_shift: float = 0.0
     background: float | None = None
@@ -97,7 +100,7 @@ class FittedMember:
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        names = (*NUMBERS, "n_copies", "answer", "spread", "background")
+        names = (*NUMBERS, "n_copies", "answer", "spread", "centre", "background")
         rest = {name: getattr(self, name) for name in names}
         encoder = self.model.object_encoder
         if isinstance(encoder, TreesEncoder):
@@ -125,7 +128,7 @@ class FittedMember:
         else:
             model = build_member(scaler.width, n_targets, settings, int(record["n_copies"]))
         rest: dict[str, Any] = {name: float(record[name]) for name in ("spread", *NUMBERS)}
-        rest |= {name: record[name] for name in ("n_copies", "answer", "background")}
+        rest |= {name: record[name] for name in ("n_copies", "answer", "centre", "background")}
         rate, constant = map(float, record["mixture"])
         return cls(settings, scaler=scaler, model=model, mixture=(rate, constant), **rest)
 

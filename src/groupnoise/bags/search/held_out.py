@@ -18,6 +18,7 @@ from groupnoise.bags.search.ensemble import (
     calibrate_bags,
     calibrate_instances,
     centred_log_probabilities,
+    in_units_of_spread,
 )
 from groupnoise.bags.search.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.search.members import MAX_LOG_ODDS, BagProblem, MemberSettings
@@ -141,10 +142,11 @@ class HeldOutBags:
     ) -> HeldOutAnswers:
         """Return answers with what is said of instances, and its worth."""
         if self.by_witnesses:
-            group = self.bag_of_row
-            odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
-            told = part[group]
-            evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
+            told = part[self.bag_of_row]
+            own = replace(found, log_p=log_p[torch.from_numpy(told)])
+            averaged, _ = averaged_instances([(own, 1.0)], self.problem)
+            odds = (averaged[:, 0] - averaged[:, 1]).numpy()
+            evidence = witness_evidence(odds, self.bag_of_row[told], self.labels[:, 0])
             scores = found.scores + INSTANCE_EVIDENCE * evidence
             return replace(found, scores=scores[part], log_p=log_p)
         level = None
@@ -168,13 +170,14 @@ class HeldOutBags:
         `taken`: what each says of these bags, and its weight; those that see bags as a whole last.
         """
         own = [each for each in taken if each[0].log_p is not None]
-        averaged, spreads = averaged_instances(own)
+        averaged, units = averaged_instances(own, self.problem)
         scores = self.judged_bags(pooled_log_odds(taken)).scores
         if self.by_witnesses:
             odds = (averaged[:, 0] - averaged[:, 1]).numpy()
             evidence = witness_evidence(odds, self.bag_of_row, self.labels[:, 0])
             return scores + INSTANCE_EVIDENCE * evidence
-        usual = float(np.average(spreads, weights=[weight for _, weight in own]))
+        weights = [weight for _, weight in own]
+        usual = float(np.average([spread for spread, _ in units], weights=weights))
         everything = np.ones(len(self.labels), dtype=bool)
         return scores + self.instance_scores((usual * averaged).log_softmax(-1), everything)
 
@@ -292,15 +295,17 @@ def calibrated(
     after them those that see bags as a whole. `bags`: which were held out.
     """
     members = []
-    averaged, spreads = averaged_instances(
-        [(said, member.weight) for member, said in zip(ensemble.members, found, strict=False)]
+    averaged, units = averaged_instances(
+        [(said, member.weight) for member, said in zip(ensemble.members, found, strict=False)],
+        bags.problem,
     )
-    for member, said, spread in zip(ensemble.members, found, spreads, strict=False):
+    for member, said, (spread, centre) in zip(ensemble.members, found, units, strict=False):
         shift = said.bag_shift + said.bag_scale * member.bag_shift
         members.append(
             replace(
                 member,
                 spread=spread,
+                centre=centre,
                 bag_scale=said.bag_scale,
                 bag_shift=shift,
                 background=said.background,
@@ -340,20 +345,23 @@ def calibrated(
 
 
 def averaged_instances(
-    taken: Sequence[tuple[HeldOutAnswers, float]],
-) -> tuple[Tensor, list[float]]:
-    """Return averaged log odds of instances, in units of their spreads, and the spread of each.
+    taken: Sequence[tuple[HeldOutAnswers, float]], problem: BagProblem
+) -> tuple[Tensor, list[tuple[float, float | None]]]:
+    """Return averaged log odds of instances, and the spread and the centre of each member.
 
-    `taken`: what members that answer of instances say, and their weights.
+    `taken`: what members that answer of instances say, and their weights. `problem`: their bags.
     """
-    total, averaged, spreads = sum(weight for _, weight in taken), torch.zeros(()), []
+    total, averaged, units = sum(weight for _, weight in taken), torch.zeros(()), []
+    is_binary = problem.has_negative and problem.n_named == 1
     for said, weight in taken:
         assert said.log_p is not None
         centred = centred_log_probabilities(said.log_p)
         # About the mean of each target: what all instances share says nothing of their order.
-        spreads.append(max(float((centred - centred.mean(0)).std()), 1e-6))
-        averaged = averaged + weight / total / spreads[-1] * centred
-    return averaged, spreads
+        spread = max(float((centred - centred.mean(0)).std()), 1e-6)
+        centre = float(centred[:, 0].mean()) if is_binary else None
+        units.append((spread, centre))
+        averaged = averaged + weight / total * in_units_of_spread(said.log_p, spread, centre)
+    return averaged, units
 
 
 def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:

@@ -24,7 +24,7 @@ MIN_EVEN = 2.0
 MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
 MAX_FORKED = 300
-"""Features up to which forests are tried: each tree of more, such as words, sees next to none."""
+"""Features up to which forests are tried: each tree of more sees next to none of them."""
 LINEAR_DECAYS = (0.1, 0.01, 1.0)
 """Of linear members of one positive class; the strongest is for few bags that tell little."""
 OF_INHERITED = 0.1
@@ -99,6 +99,8 @@ def bag_options(
     if facts.get("columns of binned features"):
         # Tables of few features bend rather than keep their zeros.
         scalings, of_networks = ("standard", "power", PIECES), ("power", PIECES)
+    # A tree asks for a few words of a hundred, of which a text has few or none.
+    is_forked = facts.get("features", np.inf) <= MAX_FORKED and scalings[0] != "rms"
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
@@ -112,7 +114,7 @@ def bag_options(
         for scaling in of_networks:
             for likelihood in ("noisy_or", "max", "mixture", "soft_max"):
                 found.append(_settings(problem, likelihood, scaling, "mlp"))
-        if asked in FORESTS or facts.get("features", np.inf) <= MAX_FORKED:
+        if asked in FORESTS or is_forked:
             found += [
                 MemberSettings("inherited", "standard", each, weight_decay=0.0) for each in FORESTS
             ]
