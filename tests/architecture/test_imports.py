@@ -174,6 +174,12 @@ def test_every_module_of_recall_loads_without_torch():
     assert not modules_after(statement) & {"torch", "sklearn"}
 
 
+def test_a_service_loads_no_reader_of_tables_and_no_solver():
+    # It would be a third of what loads before the first request is answered.
+    loaded = modules_after("import groupnoise.recall.http.server, groupnoise.recall.artifact")
+    assert not loaded & {"polars", "scipy", "pandas", "pyarrow"}
+
+
 def test_torch_loads_only_when_it_is_needed():
     statements = [
         "import groupnoise",

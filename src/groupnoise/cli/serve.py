@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import tempfile
@@ -152,8 +153,11 @@ def serve(
     if demo == (artifact is not None):
         raise ParameterError("give an artifact folder, or --demo for the simulated shop.")
 
+    gc.disable()  # modules stay, and looking through them for garbage would delay the start
     from groupnoise.recall.http.server import serve as run
     from groupnoise.recall.http.settings import Limits, ServiceSettings
+
+    gc.enable()
 
     limits = Limits(
         seconds=max_seconds,

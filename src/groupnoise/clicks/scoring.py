@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from groupnoise.clicks.evidence.recurrence import Recurrence, recurrences_from
 from groupnoise.clicks.mixture import (
@@ -226,6 +225,8 @@ class ScoringRule:
         self, features: Float32Array, click_of: IntArray, offsets: IntArray
     ) -> Float32Array:
         """Return the added evidence of histories, shape (n_histories, dim)."""
+        from scipy import sparse  # which takes longer to load than a small artifact
+
         sizes = np.diff(offsets)
         later = np.repeat(offsets[1:], sizes) - np.arange(1, len(click_of) + 1)
         contexts = np.empty((len(sizes), features.shape[1]), dtype=features.dtype)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -304,7 +305,7 @@ def file_in(folder: Path, entry: Any, refused: GroupNoiseError) -> Path:
     return folder / name
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading; a pipe, a device or a folder is refused instead of waited for.
 
     Raises OSError if there is no such file, or it is none of the regular ones. Raises ValueError if

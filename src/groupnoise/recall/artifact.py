@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.items.features import FeatureMap
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.checks import check_choice, check_features, check_finite
 from groupnoise.core.words import counted
@@ -25,6 +24,9 @@ from groupnoise.recall.model import RecallModel
 from groupnoise.recall.rankers import NeighbourRanker, Ranker, VectorRanker
 from groupnoise.recall.registry import served_folder
 from groupnoise.recall.vectors import MatchingVectors, log_normalizers
+
+if TYPE_CHECKING:  # it reads tables, and so loads polars, of which a service has no need
+    from groupnoise.clicks.items.features import FeatureMap
 
 
 def write_artifact(

@@ -61,7 +61,7 @@ def review_app(desk: Desk, settings: ServiceSettings) -> ASGIApp:
     app = FastAPI(title="groupnoise review", version=__version__, docs_url=None, redoc_url=None)
     install_error_handlers(app)
     _add_routes(app, desk)
-    add_page(app, "groupnoise.review", PAGE_FILES)
+    add_page(app, Path(__file__).parent / "page", PAGE_FILES)
     return Guard(app, settings=settings, metrics=ServiceMetrics())
 
 

@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +45,7 @@ _HEADER = re.compile(
 """What numpy writes for plain row-major arrays of numbers and of text, and nothing else."""
 FLOATS = ("f4", "f8")
 INTEGERS = ("i4", "i8")
+HASHED_AT_ONCE = 2**18
 
 
 def write_folder(
@@ -163,7 +165,7 @@ def read_array(
                     _check_digest(path, sha256_of_stream(stream), entry)
                 mapped = np.memmap(stream, dtype=dtype, mode="r", offset=begin, shape=shape)
                 return np.asarray(mapped)  # the class of a map slows every slice of it
-            data = stream.read(size)
+            data, digest = _read_and_hash(stream, size)
     except FileNotFoundError:
         raise MissingFileError(
             f"{path} is missing; restore it or export the artifact again."
@@ -174,9 +176,24 @@ def read_array(
         raise ModelFileError(f"{path} cannot be read ({error}).") from None
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"{path} is not a plain .npy array ({error}).") from None
-    _check_digest(path, hashlib.sha256(data).hexdigest(), entry)
+    _check_digest(path, digest, entry)
     # A view of the very bytes that were checked, without a second copy.
     return np.frombuffer(data, dtype=dtype, offset=begin).reshape(shape)
+
+
+def _read_and_hash(stream: BufferedReader, size: int) -> tuple[NDArray[np.uint8], str]:
+    """Return the first `size` bytes of a file, fewer where it ends, and their SHA-256.
+
+    Each block is hashed while it is still in the cache of the processor. numpy asks for huge pages,
+    which a million items need a fifth of the time to fill.
+    """
+    data = np.empty(size, dtype=np.uint8)
+    content, digest, n_read = data.data, hashlib.sha256(), 0
+    while n := stream.readinto(content[n_read : n_read + HASHED_AT_ONCE]):
+        digest.update(content[n_read : n_read + n])
+        n_read += n
+    data.flags.writeable = False
+    return data[:n_read], digest.hexdigest()
 
 
 def _check_digest(path: Path, digest: str, entry: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -318,9 +318,8 @@ def install_error_handlers(app: FastAPI) -> None:
         return response
 
 
-def add_page(app: FastAPI, package: str, files: Mapping[str, tuple[str, str]]) -> None:
-    """Add the page of a package: for each path the name of a file in `page`, and its media type."""
-    folder = resources.files(package) / "page"
+def add_page(app: FastAPI, folder: Path, files: Mapping[str, tuple[str, str]]) -> None:
+    """Add the page of a folder: for each path the name of a file in it, and its media type."""
     for path, (name, media_type) in files.items():
         answer = _page_file((folder / name).read_bytes(), media_type)
         app.add_route(path, answer, include_in_schema=False)

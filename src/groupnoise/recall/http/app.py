@@ -7,9 +7,10 @@ import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query
+from fastapi import FastAPI, Path as PathField, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -46,7 +47,7 @@ _IDS = {
         "schema": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
     }
 }
-ListName = Annotated[str, Path(description="Letters, digits, - and _.")]
+ListName = Annotated[str, PathField(description="Letters, digits, - and _.")]
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -130,7 +131,7 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
     @app.get("/v1/similar/{item:path}", response_model=SimilarAnswer, responses=_REFUSALS)
     async def similar(
         request: Request,
-        item: Annotated[str, Path(description="An item id.")],
+        item: Annotated[str, PathField(description="An item id.")],
         top: Annotated[int, Query(ge=1, description="How many.")] = 10,
     ) -> Response:
         """Return the items that best follow one item."""
@@ -223,7 +224,7 @@ def _add_page(app: FastAPI, service: RecallService) -> None:
         return Response(page, media_type="text/html; charset=utf-8")
 
     app.add_route("/docs", routes, include_in_schema=False)
-    add_page(app, "groupnoise.recall", PAGE_FILES)
+    add_page(app, Path(__file__).parents[1] / "page", PAGE_FILES)
 
 
 def _lifespan_of(service: RecallService) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import select
 import signal
 import socket
@@ -21,7 +22,7 @@ import uvicorn
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.app import guarded_app
 from groupnoise.recall.http.monitoring import configure_logs, log
-from groupnoise.recall.http.service import RecallService, set_memory_aside
+from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
 
 MAX_HEAD_BYTES = 65_536
@@ -303,7 +304,7 @@ class RecallServer(BoundedServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, and say so."""
         await super().startup(sockets=sockets)
-        set_memory_aside()
+        gc.freeze()  # as after a reload, but no model goes: to look for garbage takes longest here
         if self.started and not self._shares_socket:
             log("ready", address=self.address, version=self._service.model().version)
             if self._on_ready is not None:
