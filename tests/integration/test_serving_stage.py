@@ -111,7 +111,8 @@ def test_what_is_wrong_with_a_file_of_a_list_names_no_folder_and_can_be_put_righ
         refused = client.post("/v1/recall", json=asked)
         written = client.put("/v1/lists/heap", json=["tea"])
         kept = client.delete("/v1/lists/heap")
-        assert [each.status_code for each in (refused, written, kept)] == [422, 503, 422]
+        assert [each.status_code for each in (refused, written, kept)] == [503, 503, 422]
+        assert refused.json()["error"]["code"] == "list_unreadable"
         assert written.json()["error"]["code"] == "list_not_written"
         for said in (refused.text, written.text, kept.text, client.get("/v1/lists").text):
             assert "spoilt.txt" in said or "heap.txt" in said

@@ -158,11 +158,12 @@ Artifact = Annotated[
         "version is changed, and promoted."
     ),
 ]
+Shown = Annotated[Path, typer.Argument(help="An artifact, or a registry: its promoted version.")]
 
 
 @items_app.command("list")
 @takes(top=option("Only the most popular ones.", min=1))
-def list_items(artifact: Artifact, top: int | None = None) -> None:
+def list_items(artifact: Shown, top: int | None = None) -> None:
     r"""Print id, clicks, title and categories of every item, tab-separated.
 
     Tabs, line breaks and backslashes inside a cell are written \t, \n, \r and \\.
@@ -221,8 +222,8 @@ def add(
 @takes(ids=argument("Ids of the items."), file=option("File of ids instead, one per line.", "-f"))
 def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None = None) -> None:
     """Remove items: they are never recommended, and unknown in histories."""
-    from groupnoise.io.files import read_ids
     from groupnoise.recall.item_changes import remove_items
+    from groupnoise.recall.lists import read_ids
 
     asked = [*(ids or []), *(read_ids(file) if file is not None else [])]
     if not asked:

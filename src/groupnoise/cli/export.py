@@ -228,8 +228,9 @@ def _artifact_in(folder: Path) -> Path | None:
 
 
 def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -> None:
+    from groupnoise.core.checks import check_choice
     from groupnoise.recall.artifact import open_artifact
-    from groupnoise.recall.engines import export_vectors, write_mlflow
+    from groupnoise.recall.engines import WRITERS, export_vectors, write_mlflow
 
     if to == "mlflow":
         if scope is not None:
@@ -237,6 +238,7 @@ def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -
         write_mlflow(artifact, output)
         typer.echo(f"an MLflow model in {output}")
         return
+    check_choice("--to", to, [*WRITERS, "mlflow"])
     names = export_vectors(open_artifact(artifact), output, to=to, scope=scope)
     typer.echo(f"{', '.join(names)} in {output}; about.json says what an engine cannot know")
 

@@ -154,7 +154,7 @@ FORM = {
     "separator": _option(Word, "Column separator of text files; space for any whitespace."),
     "header": _option(Flag, "Whether text files start with column names.", "--header/--no-header"),
     "decimal": _option(Word, "Decimal mark: , or . (guessed where possible)."),
-    "sheet": _option(Word, "Sheet of a workbook, by name or number [default: first]."),
+    "sheet": _option(Word, "Sheet of a workbook, by name or number; the first by default."),
     "encoding": _option(Word, "Text encoding other than UTF-8: cp1252, latin1, utf-16, ..."),
     "format": _option(Word, "Format, if not clear from the suffix: csv, tsv, text, ..."),
 }

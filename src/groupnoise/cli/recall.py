@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     interests="Split each history into up to this many interests, with --top items each and the "
     "click that represents it.",
     resume="Resume a stopped run.",
-    threads="Number of threads [default: one per core].",
+    threads="Number of threads; one per core by default.",
     **panel(
         "Filters",
         exclude_seen="Leave out items already in the history.",

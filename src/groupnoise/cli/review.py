@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     group="mil: column of bag ids.",
     images="Columns of picture paths; found by suffix by default.",
     budget="mil: time limit for choosing settings, for each of five models.",
-    answers="File to keep the answers in [default: DATA.answers.jsonl].",
+    answers="File to keep the answers in; DATA.answers.jsonl by default.",
 )
 def review(
     data: str,
@@ -168,7 +168,7 @@ def _about_bags(
     sort="Write the rows most worth reviewing first.",
     reliability="JSON file for each annotator's confusion matrix with intervals.",
     folds="Number of cross-validation folds.",
-    rounds="Rounds of combining votes and features [default: 2; 3 for candidates].",
+    rounds="Rounds of combining votes and features; 2 by default, 3 for candidates.",
     members="Networks averaged per fold (candidates).",
     checkpoint="Folder for finished fits; the same command resumes from there.",
 )

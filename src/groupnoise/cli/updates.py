@@ -44,10 +44,10 @@ def go_on(
     import numpy as np
 
     from groupnoise.clicks.reading.oddities import lost_zeros_message
-    from groupnoise.io.files import read_ids
     from groupnoise.io.folders.model_files import load_model
     from groupnoise.io.folders.training_record import read_training_record, write_training_record
     from groupnoise.io.setting import find_setting
+    from groupnoise.recall.lists import read_ids
 
     fitted = load_model(model)
     if not hasattr(fitted, "partial_fit"):

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from groupnoise.exceptions import DataError, GroupNoiseError, OutputError, ParameterError
+from groupnoise.exceptions import GroupNoiseError, OutputError, ParameterError
 
 try:
     import fcntl
@@ -322,21 +322,6 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Return what a text in TOML says; ValueError if it is none."""
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     return toml.loads(text)
-
-
-def read_ids(path: Path, *, may_be_empty: bool = False) -> list[str]:
-    """Read a file of item ids, one in each line; lines without any are passed over.
-
-    A byte order mark, with which spreadsheets begin their text, is no part of the first id.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as lines of item ids ({error}).") from None
-    ids = [line.strip() for line in lines if line.strip()]
-    if not ids and not may_be_empty:
-        raise DataError(f"{path} holds no item id; write one in each line.")
-    return ids
 
 
 def read_json(path: Path) -> Any:

@@ -150,11 +150,11 @@ def export_vectors(
     ParameterError
         If a history is several queries, whose answers no engine adds up.
     """
-    check_choice("to", to, _WRITERS)
+    check_choice("to", to, WRITERS)
     vectors = single_query_vectors(model, scope)
     rule = vectors.rule.with_scope(scope)
     with replaced_folder(Path(folder), marked_by=ABOUT) as place:
-        _WRITERS[to](place, model, vectors, scope)
+        WRITERS[to](place, model, vectors, scope)
         about = {
             "to": to,
             "version": model.version,
@@ -297,7 +297,7 @@ def _write_onnx(
     (place / "ids.json").write_text(text + "\n", encoding="utf-8")
 
 
-_WRITERS: dict[str, _Writer] = {
+WRITERS: dict[str, _Writer] = {
     "parquet": _write_parquet,
     "qdrant": _write_qdrant,
     "pgvector": _write_pgvector,

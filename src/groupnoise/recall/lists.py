@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.files import atomic_path, read_ids
+from groupnoise.io.files import atomic_path
 from groupnoise.recall.items import ItemTable
 
 MAX_LIST_BYTES = 1 << 26
 """Of the ids of one list, with a newline each: some five million."""
 MAX_LISTS = 100
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class UnreadableListError(DataError):
+    """The file of a list cannot be read, and no list was read from it before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,25 @@ def read_item_list(path: Path | str) -> ItemList:
     return ItemList(path.stem, np.array(read_ids(path, may_be_empty=True), dtype=object))
 
 
+def read_ids(path: Path, *, may_be_empty: bool = False) -> list[str]:
+    """Read a file of item ids, one in each line; lines without any are passed over.
+
+    A byte order mark, with which spreadsheets begin their text, is no part of the first id.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        why = error.strerror or error
+        raise DataError(f"{path} cannot be read as lines of item ids ({why}).") from None
+    except UnicodeDecodeError:
+        why = "it is not text in UTF-8; save it as that"
+        raise DataError(f"{path} cannot be read as lines of item ids: {why}.") from None
+    ids = [line.strip() for line in lines if line.strip()]
+    if not ids and not may_be_empty:
+        raise DataError(f"{path} holds no item id; write one in each line.")
+    return ids
+
+
 class NamedLists:
     """The lists of a service, in memory or in a folder of text files that several may share.
 
@@ -135,7 +158,7 @@ class NamedLists:
                 if self._on_unreadable is not None and not was_refused:
                     self._on_unreadable(name, why, before)
                 if before is None:
-                    raise DataError(why) from None
+                    raise UnreadableListError(why) from None
                 return before
         if known[0] == seen:  # restored to the version in memory
             self._unreadable.pop(name, None)
@@ -157,6 +180,11 @@ class NamedLists:
         if self._folder is None:
             self._lists[name] = (None, replacement)
             return
+        if torn := next((one for one in replacement.ids if len(one.splitlines()) > 1), None):
+            raise DataError(
+                f"the id {torn[:40]!r} has a line break, and the file of a list has one id in each "
+                "line; leave it out, or name it in the request."
+            )
         with atomic_path(self._folder / f"{name}.txt") as temporary:
             temporary.write_text("".join(f"{one}\n" for one in replacement.ids), encoding="utf-8")
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.files import read_ids
 from groupnoise.recall import RecallOptions, open_artifact, recall_file
-from groupnoise.recall.lists import MAX_LIST_BYTES, NamedLists, item_list, read_item_list
+from groupnoise.recall.lists import MAX_LIST_BYTES, NamedLists, item_list, read_ids, read_item_list
 from groupnoise.recall.options import rerank
 from serving_support import VECTORS, write_neighbour_shop, write_shop
 
@@ -118,6 +117,15 @@ def test_bad_lists_are_refused(tmp_path):
         read_item_list(tmp_path / "missing.txt")
     with pytest.raises(DataError, match="is no folder"):
         NamedLists(tmp_path / "nowhere")
+
+
+def test_an_id_with_a_line_break_is_refused_where_lists_are_files(tmp_path):
+    lists = NamedLists(tmp_path)
+    lists.put(item_list("stock", ["tea"]))
+    with pytest.raises(DataError, match=r"'tea\\ncup' has a line break"):
+        lists.put(item_list("stock", ["saw", "tea\ncup"]))
+    assert lists.get("stock").ids.tolist() == ["tea"]
+    NamedLists().put(item_list("stock", ["tea\ncup"]))
 
 
 def slow_mmr(scores, similarity, diversity, n):

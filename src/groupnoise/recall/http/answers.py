@@ -49,11 +49,16 @@ KINDS = {
     "greater_than": "a number above {gt}",
     "greater_than_equal": "a number of at least {ge}",
     "less_than_equal": "a number of at most {le}",
-    "too_short": "a list of at least {min_length}",
-    "too_long": "a list of at most {max_length}",
-    "string_pattern_mismatch": "text of the form {pattern}",
+    "too_short": "a list of {min_length} or more",
+    "too_long": "a list of {max_length} at most",
 }
 """What fields must be, by the errors of pydantic."""
+REQUEST_ID, VERSION = r"^[\w.-]{1,64}$", "^[0-9a-f]{0,12}$"
+FORMS = {
+    REQUEST_ID: "1 to 64 letters, digits, dots, _ and -",
+    VERSION: "a version as answers name it, such as 3f9a0c1d2e4b",
+}
+"""The patterns of fields in words."""
 MAX_WRITTEN = 50_000
 """Items kept as text: about ten megabytes."""
 
@@ -265,6 +270,8 @@ def about_errors(errors: Iterable[Mapping[str, Any]]) -> str:
 def _demand(error: Mapping[str, Any]) -> str:
     """Return what a field must be, or what else is wrong with it."""
     kind, bounds = error["type"], error.get("ctx", {})
+    if kind == "string_pattern_mismatch":
+        return MUST_BE + FORMS[bounds["pattern"]]
     if kind in KINDS:
         return MUST_BE + KINDS[kind].format(**bounds)
     if kind in FAULTS:

@@ -55,7 +55,7 @@ PAGE_FILES = {
     "/search.js": ("search.js", "text/javascript; charset=utf-8"),
 }
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorAnswer} for status in (401, 403, 404, 408, 413, 422, 429)
+    status: {"model": ErrorAnswer} for status in (401, 403, 404, 408, 413, 422, 429, 503)
 }
 
 
@@ -156,7 +156,7 @@ def _add_feedback_route(app: FastAPI, service: RecallService) -> None:
     @app.post(
         "/v1/feedback",
         response_model=FeedbackAnswer,
-        responses={**_REFUSALS, 503: {"model": ErrorAnswer}},
+        responses=_REFUSALS,
         openapi_extra={"requestBody": _body_of(FeedbackRequest)},
     )
     async def feedback(request: Request) -> Response:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field
 from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.core.words import counted
 from groupnoise.io.files import check_writable_folder
-from groupnoise.recall.http.answers import MAX_QUOTED, Refusal
+from groupnoise.recall.http.answers import MAX_QUOTED, REQUEST_ID, VERSION, Refusal
 from groupnoise.recall.http.monitoring import log
 from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body, validated
 from groupnoise.recall.http.settings import Limits
@@ -38,11 +38,11 @@ class FeedbackRequest(BaseModel):
         },
     )
 
-    request_id: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$", examples=["a1b2"])]
+    request_id: Annotated[str, Field(pattern=REQUEST_ID, examples=["a1b2"])]
     """The `X-Request-ID` of the answer."""
     user: Annotated[ItemId, Field(examples=["u7"])]
     """To whom."""
-    version: Annotated[str, Field(pattern="^[0-9a-f]{0,12}$")] = ""
+    version: Annotated[str, Field(pattern=VERSION)] = ""
     """The version that answered."""
     shown: Annotated[ItemIds, Field(examples=[["i7", "i12"]])] = []
     """The items shown."""

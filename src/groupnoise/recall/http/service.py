@@ -39,7 +39,7 @@ from groupnoise.recall.http.requests import (
     read_body,
 )
 from groupnoise.recall.http.settings import Canary, ServiceSettings
-from groupnoise.recall.lists import ItemList, NamedLists
+from groupnoise.recall.lists import ItemList, NamedLists, UnreadableListError
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.recalled import Recalled
@@ -184,7 +184,10 @@ class RecallService:
 
     def named_list(self, name: str) -> ItemList:
         """Return a named list as it is now, or refuse where there is none."""
-        found = self.lists.get(name)
+        try:
+            found = self.lists.get(name)
+        except UnreadableListError as error:
+            raise Refusal(503, "list_unreadable", str(error)) from None
         if found is None:
             raise Refusal(404, "no_such_list", f"there is no list {name!r}; put it first.")
         return found

@@ -7,11 +7,13 @@ from hypothesis import given, strategies as st
 
 from groupnoise.recall.http import Limits
 from groupnoise.recall.http.answers import Refusal
+from groupnoise.recall.http.feedback import FeedbackRequest
 from groupnoise.recall.http.requests import (
     RecallRequest,
     checked_request,
     plain_request,
     read_body,
+    validated,
 )
 
 JSON = "application/json"
@@ -69,8 +71,17 @@ def test_every_field_gets_one_sentence_in_plain_words():
         'object, such as {"brand": ["Acme", "Bolt"]}.'
     )
     assert refusal_of({}).message == "histories: it is missing."
-    assert refusal_of({"histories": []}).message == "histories: must be a list of at least 1."
+    assert refusal_of({"histories": []}).message == "histories: must be a list of 1 or more."
     assert refusal_of(5).message == "the body: must be an object."
+
+
+def test_what_feedback_must_name_is_said_in_words():
+    with pytest.raises(Refusal) as caught:
+        validated(FeedbackRequest, {"request_id": "a b", "user": "u7", "version": "newest"})
+    assert caught.value.message == (
+        "request_id: must be 1 to 64 letters, digits, dots, _ and -. version: must be a version as "
+        "answers name it, such as 3f9a0c1d2e4b."
+    )
 
 
 def test_the_first_of_many_mistakes_is_told():
