@@ -32,24 +32,23 @@ from groupnoise.io.description import (
 )
 
 HELD_OUT_QUANTILE = 0.6
-"""Share of held-out bags with a label whose odds a bag that should have it must reach."""
+"""Quantile of the odds of held-out bags with a label that a suspicious bag must reach."""
 ODDS_MARGIN, MIN_ODDS = 2.0, 1.0
-"""Log odds that are enough beyond those of the frequency of a label, and that are needed; chosen on
-made-up bags of seeds 0 to 2."""
+"""Log odds beyond the label frequencies that suffice, and minimum log odds; chosen on synthetic
+bags of seeds 0 to 2."""
 MIN_BAGS = 3
-"""Bags that make a median."""
+"""Minimum bags for a median."""
 TINY = 1e-9
 MAX_ODDS = 20.0
 
 
 class BagSource:
-    """Bags as material of an audit: each (bag, label) is a group, each instance an object.
+    """Audit source of bags: each (bag, label) is a group, each instance an object.
 
-    A bag without a label is a group too, of target -1: a label may be missing.
+    A bag without a label is a group of target -1: a label may be missing.
 
-    `dataset`: what to audit.
-    `truth`: True labels of some instances, -1 elsewhere, from which models learn too.
-    `teaches`: bags that models learn from; by default all, those without a label too.
+    `truth`: true labels of some instances for training, -1 elsewhere.
+    `teaches`: bags used for training; all by default.
     """
 
     setting = "mil"
@@ -113,7 +112,7 @@ class BagSource:
         model.calibrate(self.dataset.bags.subset(rows), labels, only_if_better=False)
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
-        """Return what the model says of the bags at `rows`."""
+        """Return the findings of a model on the bags at `rows`."""
         bags, labels = self.dataset.bags.subset(rows), self.dataset.labels[rows]
         columns = class_columns(model.classes_, self.dataset.class_names)
         fits = _class_probabilities(model, bags.objects)[:, columns]  # (n_objects, n_classes)
@@ -127,7 +126,7 @@ class BagSource:
         best = np.maximum.reduceat(fits, bags.offsets[:-1])  # (n_bags, n_classes)
         odds, held = _log_odds(model, bags, columns, best, own)
         suggested = _suggested(odds, own)
-        # Who would carry the label that a bag without any seems to lack.
+        # An unlabelled bag is checked for the label that it most likely lacks.
         asked = np.where(is_bare, suggested[bag], label)
         selected = model.select(bags.subset(bag), model.classes_[columns[asked]])
         found = object_posterior(selected.scores, selected.offsets)
@@ -158,7 +157,7 @@ class BagSource:
 
 
 def label_gains(odds: FloatArray, labels: BoolArray) -> FloatArray:
-    """Return by how much likelier the labels of each bag are than by their frequencies, in nats.
+    """Return the log likelihood of the labels of each bag beyond their frequencies, in nats.
 
     `odds`, `labels` (n_bags, n_classes + 1): the last column stands for no label.
     """
@@ -175,7 +174,7 @@ def label_gains(odds: FloatArray, labels: BoolArray) -> FloatArray:
 
 
 def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:
-    """Return P(class | instance) with what a background target takes taken off."""
+    """Return P(class | instance), times P(not background) if there is a background target."""
     probabilities: FloatArray = model.predict_proba(instances)
     if getattr(model, "background", False):
         probabilities = probabilities * (1.0 - model.background_proba(instances))[:, None]
@@ -183,7 +182,7 @@ def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:
 
 
 class HeldOutOdds(NamedTuple):
-    """What a model said of bags it had not seen.
+    """Predictions of a model on held-out bags.
 
     `odds` (n_bags, n_classes + 1): log odds of each label, and last of none.
     `labels`: what they carry, in the same columns.
@@ -194,7 +193,7 @@ class HeldOutOdds(NamedTuple):
 
 
 def add_unlabelled_column(labels: BoolArray) -> BoolArray:
-    """Return labels with a last column that says whether a bag has none."""
+    """Return labels with a last column for bags without any."""
     return np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)
 
 
@@ -222,7 +221,7 @@ def suspicion_scores(odds: FloatArray, labels: BoolArray, held: HeldOutOdds) -> 
 
 
 def _evidence_for_other_labels(odds: FloatArray, held: HeldOutOdds) -> FloatArray:
-    """Return how far beyond their bounds other labels, or none, are likelier than each label."""
+    """Return by how much other labels, or none, lead each label, beyond the bounds."""
     log_p, known = (-np.logaddexp(0.0, -each) for each in (odds, held.odds))
     occurs = held.labels.any(axis=0)
     others = ~np.eye(odds.shape[1], dtype=bool) & occurs
@@ -236,10 +235,10 @@ def _evidence_for_other_labels(odds: FloatArray, held: HeldOutOdds) -> FloatArra
 
 
 def _bounds(margins: FloatArray, labels: BoolArray, instead: BoolArray) -> FloatArray:
-    """Return from which margin on a bag looks like those of a label, and not of another.
+    """Return the margin from which a bag looks like those of a label rather than of another.
 
-    `margins` (n_bags, n_labels): by how much each label leads, on a log scale. `labels`: who
-    carries them. `instead`: who carries those in place of which they would be.
+    `margins` (n_bags, n_labels): lead of each label in log odds. `labels`: of the bags. `instead`:
+    labels of the alternative.
     """
     n_own, n_other = labels.sum(axis=0), instead.sum(axis=0)
     frequent = np.maximum(0.0, np.log((1.0 + n_own[:, None]) / (1.0 + n_other)))
@@ -252,7 +251,7 @@ def _bounds(margins: FloatArray, labels: BoolArray, instead: BoolArray) -> Float
 
 
 def _suggested(odds: FloatArray, labels: BoolArray) -> IntArray:
-    """Return the label that each bag seems to lack, -1 where it is likelier to lack none.
+    """Return the most likely missing label of each bag, -1 if none is likely.
 
     `odds`, `labels` (n_bags, n_classes + 1): the last column stands for no label.
     """

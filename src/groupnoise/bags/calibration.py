@@ -124,7 +124,9 @@ class BagCalibration(CalibratedSets, Calibration, BagPredictions):
         log_all = torch.from_numpy(
             apply_in_blocks(
                 instances,
-                lambda rows: self._log_probabilities(self._prepared(rows), 1.0).numpy(),
+                lambda rows: self._log_probabilities(
+                    self._scale_unless_ensemble(rows), 1.0
+                ).numpy(),
             )
         )
         n_classes, judged_by = labels.shape[1], ""

@@ -1,4 +1,4 @@
-"""What a model of bags is worth, by bag and, where the truth is known, by instance."""
+"""Evaluation of bag classifiers, by bag and, where the truth is known, by instance."""
 
 from __future__ import annotations
 
@@ -39,20 +39,18 @@ LABEL_SETS_NOTE = (
     "them; exact match, Hamming loss, precision, recall, F1 and balanced accuracy count all labels"
 )
 NO_LABEL_ROW = "(no label)"
-"""What bags without any label are called among the classes."""
+"""Row of bags without any label in the table of classes."""
 
 
 def evaluate_bags(
     fitted: Any, dataset: BagDataset, shares: Mapping[str, Any] | None = None
 ) -> Evaluation:
-    """Measure a model on bags, and on their instances where the truth of some is known.
+    """Evaluate a model on bags, and on instances whose truth is known.
 
-    The area below the risk-coverage curve is the mean share of wrong answers when only the surest
-    bags, or instances, are answered, over all numbers of them. Calibration error and log loss
-    stand beside those of who claims the frequencies of labels.
+    Calibration error and log loss are reported beside those of constant base rates.
 
-    `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
-    `BagSetting.shares` says it; where that is not known, labels of these bags are counted.
+    `fitted`: ours or a baseline. `shares`: label frequencies of the training data
+    (`BagSetting.shares`); by default those of these bags.
     """
     learned = get_known_labels(fitted)
     names, labels, numbers, about_labels = as_spelt(
@@ -74,9 +72,11 @@ def evaluate_bags(
     }
     claims = align_columns(bag_probabilities(fitted, dataset.bags), columns)
     of_bags = rates.get("bag")
-    honesty = calibration_metrics(dataset.labels, claims, None if of_bags is None else of_bags[:-1])
+    calibration = calibration_metrics(
+        dataset.labels, claims, None if of_bags is None else of_bags[:-1]
+    )
     aligned = align_columns(scores, columns)
-    levels = [_Level("bag", dataset.labels, aligned, answers, None, honesty, of_bags)]
+    levels = [_Level("bag", dataset.labels, aligned, answers, None, calibration, of_bags)]
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
     notes = [*about_labels, *([] if sets is None else [LABEL_SETS_NOTE])]
     n_without = int((~dataset.labels.any(axis=1)).sum())
@@ -87,10 +87,12 @@ def evaluate_bags(
             "but none, which accuracy leaves out"
         )
     if dataset.instance_labels is not None and (dataset.instance_labels >= 0).any():
-        level, said = _level_of_instances(fitted, dataset, dataset.instance_labels, columns, rates)
+        level, messages = _level_of_instances(
+            fitted, dataset, dataset.instance_labels, columns, rates
+        )
         levels.append(level)
         counts["instances with known truth"] = int(level.labels.any(axis=1).sum())
-        notes += said
+        notes += messages
     per_class: dict[str, dict[str, float]] = {name: {} for name in dataset.class_names}
     if n_without and sets is not None:
         per_class[NO_LABEL_ROW] = unlabelled_metrics(dataset.labels, sets)
@@ -102,14 +104,12 @@ def evaluate_bags(
 
 @dataclass(frozen=True)
 class _Level:
-    """Bags, or instances, and what a model says of them.
+    """Labels and predictions of bags, or of instances.
 
-    `labels` (n, n_classes): which they have. `scores` (n, n_classes): of the model. `answers`: the
-    position of the label answered, -1 if it is none of these. `rated` (n, n_classes): whether it is
-    known that they have a label or not; None if always. `honesty`: figures of calibration, and
-    those of who claims frequencies. `rates`: how frequent labels were in training, none of them
-    last; None where that is not known. `with_background`: figures where background is one more
-    class.
+    `labels`, `scores` (n, n_classes). `answers`: position of the predicted label, -1 if unknown.
+    `rated` (n, n_classes): where membership is known; None if everywhere. `calibration`: metrics
+    of the model and of constant base rates. `rates`: label frequencies of the training data, "no
+    label" last; None if unknown. `with_background`: metrics with background as a further class.
     """
 
     name: str
@@ -117,7 +117,7 @@ class _Level:
     scores: FloatArray
     answers: IntArray
     rated: BoolArray | None
-    honesty: tuple[dict[str, float], dict[str, float]]
+    calibration: tuple[dict[str, float], dict[str, float]]
     rates: FloatArray | None
     with_background: dict[str, float] = field(default_factory=dict)
 
@@ -129,32 +129,32 @@ def _level_of_instances(
     columns: IntArray,
     rates: Mapping[str, FloatArray | None],
 ) -> tuple[_Level, list[str]]:
-    """Return what a model says of instances, and what is to be known of their truth."""
+    """Return labels and predictions of instances, and notes on their truth."""
     labels, is_rated = _instance_truth(dataset, truth)
     probability, background = object_probabilities(fitted, dataset.bags)
     predicted = fitted.classes_[predicted_columns(fitted, probability)]
     answers = class_positions(predicted, fitted.classes_, columns)
     aligned = align_columns(probability, columns)
-    told, of_truth = bool(background.any()), rates.get("instance")
-    honesty = _instance_calibration(
-        labels, aligned, background, told and bool(is_rated.all()), of_truth
+    has_background, of_truth = bool(background.any()), rates.get("instance")
+    calibration = _instance_calibration(
+        labels, aligned, background, has_background and bool(is_rated.all()), of_truth
     )
     with_background: dict[str, float] = {}
     if is_rated.all() and not labels.any(axis=1).all():
-        everything = np.c_[probability, background] if told else probability
+        everything = np.c_[probability, background] if has_background else probability
         called = predicted_columns(fitted, everything) == probability.shape[1]
         with_background = background_metrics(labels, answers, called, background)
     known_rates = rates.get("bag") if of_truth is None else of_truth
     level = _Level(
-        "instance", labels, aligned, answers, is_rated, honesty, known_rates, with_background
+        "instance", labels, aligned, answers, is_rated, calibration, known_rates, with_background
     )
-    return level, truth_notes(labels, is_rated, with_background, told)
+    return level, truth_notes(labels, is_rated, with_background, has_background)
 
 
 def _add_level(
     result: Evaluation, level: _Level, class_names: Sequence[str], sets: BoolArray | None
 ) -> None:
-    """Add figures of bags or instances; `sets`: all labels found, where there may be several."""
+    """Add the metrics of bags or instances; `sets`: predicted label sets, if there are several."""
     name, labels, answers = level.name, level.labels, level.answers
     figures, by_class = class_metrics(labels, answers, level.scores, level.rated)
     rates = labels.mean(axis=0) if level.rates is None else level.rates[:-1]
@@ -168,7 +168,7 @@ def _add_level(
     known = labels.any(axis=1)
     right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
     curve = risk_coverage(level.scores[known].max(axis=1), right[known])
-    honest, honest_constant = level.honesty
+    honest, honest_constant = level.calibration
     figures |= {**level.with_background, "risk-coverage area": curve.area, **honest}
     constant |= {"risk-coverage area": 1.0 - constant["accuracy"], **honest_constant}
     result.metrics.update({f"{name} {each}": value for each, value in figures.items()})
@@ -178,7 +178,7 @@ def _add_level(
 
 
 def _covering_rate(answers: IntArray, candidates: BoolArray, n_instances: int) -> Evaluation:
-    """Measure a pair model on bags whose labels are candidates, of which one is true."""
+    """Evaluate a pair model on bags whose labels are candidates, of which one is true."""
     covered = candidates[np.arange(len(answers)), np.maximum(answers, 0)] & (answers >= 0)
     return Evaluation(
         {"bag covering rate": float(covered.mean())},
@@ -196,7 +196,7 @@ def _instance_calibration(
     tells_background: bool,
     rates: FloatArray | None,
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return calibration figures of instances; background is one more class where it is known."""
+    """Return calibration metrics of instances, with background as a further class if known."""
     known = labels.any(axis=1)
     if tells_background:
         return calibration_metrics(np.c_[labels, ~known], np.c_[claims, background], rates)
@@ -206,7 +206,7 @@ def _instance_calibration(
 
 
 def bag_scores(fitted: Any, bags: Groups) -> FloatArray:
-    """Return the score of every class for each bag; a pair model gives probabilities of bags."""
+    """Return the score of every class for each bag; probabilities for a pair model."""
     scores = (
         fitted.bag_scores(bags) if hasattr(fitted, "bag_scores") else fitted.predict_proba(bags)
     )
@@ -214,11 +214,11 @@ def bag_scores(fitted: Any, bags: Groups) -> FloatArray:
 
 
 def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, BoolArray]:
-    """Return the class of each instance, and of which classes it is known whether it is one.
+    """Return the class of each instance, and of which classes its membership is known.
 
-    Where every label of every bag has a witness the truth is complete, and an instance without a
-    class is background: a negative of all classes. Otherwise it may be unknown, and is a negative
-    only of the classes that its bag does not have.
+    If every label of every bag has a witness, the truth is complete: an instance without a class is
+    background, a negative of all classes. Otherwise it is a negative only of classes that its bag
+    lacks.
     """
     labels = truth[:, None] == np.arange(len(dataset.class_names))
     bag_of_row = dataset.bags.group_of_object
@@ -228,7 +228,7 @@ def _instance_truth(dataset: BagDataset, truth: IntArray) -> tuple[BoolArray, Bo
 
 
 def unlabelled_metrics(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
-    """Return how well bags without any label are found; both of shape (n_bags, n_classes)."""
+    """Return precision, recall and F1 of bags without any label."""
     truth, answers = labels.sum(axis=1) == 0, sets.sum(axis=1) == 0
     n_own, n_found, n_right = (int(each.sum()) for each in (truth, answers, truth & answers))
     return {
@@ -242,11 +242,10 @@ def unlabelled_metrics(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
 def background_metrics(
     labels: BoolArray, answers: IntArray, called: BoolArray, background: FloatArray
 ) -> dict[str, float]:
-    """Return how well instances of no class are told from the others, and all of them answered.
+    """Return accuracy with background as a further class, and recall and AUROC of background.
 
-    `labels` (n_instances, n_classes): the truth. `answers`: the likeliest class of each instance.
-    `called`: which of them are called background. `background`: how likely they are; zeros of a
-    model that took none.
+    `labels` (n_instances, n_classes): the truth. `answers`: most likely class of each instance.
+    `called`: predicted as background. `background`: its probability; zeros for models without it.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -267,10 +266,9 @@ def truth_notes(
     with_background: Mapping[str, float],
     tells_background: bool,
 ) -> list[str]:
-    """Say which instances are not counted in accuracies, and why.
+    """Return a note on instances that are not counted in accuracies.
 
-    `with_background`: the figures of background. `tells_background`: whether the model calls any
-    instance so.
+    `with_background`: metrics of background. `tells_background`: whether the model predicts it.
     """
     n_all, n_without = len(labels), int((~labels.any(axis=1)).sum())
     if not n_without:

@@ -1,4 +1,4 @@
-"""What a model says of every object of every bag, and one file per bag that holds it."""
+"""Predictions for every object of every bag, as tables and as one file per bag."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.folders.data_folder import new_data_folder
 
-STRETCH = ("begin", "end")
-"""Names of coordinates that are a stretch of a recording or a text, not a place in a picture."""
+INTERVAL = ("begin", "end")
+"""Coordinate names of intervals in recordings and texts, as opposed to places in pictures."""
 FORMS = ("csv", "h5", "geojson")
 BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
 class ObjectPredictions:
-    """Answers about the objects of bags.
+    """Predictions for the objects of bags.
 
     `bag_ids`: what the bags are called.
     `offsets`: where the objects of each bag begin.
@@ -71,7 +71,7 @@ class ObjectPredictions:
     def is_placed(self) -> bool:
         """Whether objects lie in a plane."""
         return self.coordinate_names is not None and (
-            len(self.coordinate_names) == 2 and self.coordinate_names != STRETCH
+            len(self.coordinate_names) == 2 and self.coordinate_names != INTERVAL
         )
 
     def objects(self, bag: int) -> Iterator[tuple[str, FloatArray, float, FloatArray]]:
@@ -86,11 +86,10 @@ class ObjectPredictions:
 
 
 def predict_objects(fitted: Any, dataset: BagDataset) -> ObjectPredictions:
-    """Ask a fitted model about every object.
+    """Predict every object, in the order of the data.
 
-    Result: in the order of the data. `fitted`: ours or a baseline. Baselines do not say which
-    object carries a label: their responsibilities are their probabilities, normalized over each
-    bag. `dataset`: the bags; labels may be missing.
+    `fitted`: ours or a baseline, whose responsibilities are its probabilities normalized over each
+    bag. `dataset`: labels may be missing.
     """
     bags = dataset.bags
     probability, background = object_probabilities(fitted, bags)
@@ -128,10 +127,10 @@ def predicted_columns(fitted: Any, proba: FloatArray) -> IntArray:
 
 
 def threshold_notes(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str, ...]:
-    """Say from when on an instance is called positive, and where labels of bags differ from that.
+    """Return notes on the instance threshold, and on bags whose label differs from their instances.
 
-    `fitted`: ours; of baselines, and where every instance must have a label of bags, nothing is
-    said. `answered`: the column answered of each instance.
+    None for baselines, and for models without background. `answered`: predicted column of each
+    instance.
     """
     ensemble = getattr(fitted, "ensemble_", None)
     if ensemble is None or not ensemble.is_free:
@@ -173,12 +172,12 @@ def threshold_notes(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str,
 
 
 def background_name(class_names: Sequence[str]) -> str:
-    """Return what background is called beside classes: none of their names."""
+    """Return a name for background that is not a class."""
     return "(background)" if BACKGROUND in class_names else BACKGROUND
 
 
 def predict_bags_table(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
-    """Return the labels of each bag and how likely each one is, as columns of a table."""
+    """Return the predicted labels and the probabilities of each bag, as columns of a table."""
     bags, ids = dataset.bags, dataset.ids.tolist()
     columns: dict[str, list[Any]] = {"bag": ids, "labels": _labels_of_bags(fitted, bags)}
     for label, values in zip(
@@ -189,14 +188,14 @@ def predict_bags_table(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]
 
 
 def bag_probabilities(fitted: Any, bags: Groups) -> FloatArray:
-    """Return P(class | bag), (n_bags, n_classes), as ours, a baseline or a pair model says it."""
+    """Return P(class | bag), (n_bags, n_classes), of any bag classifier."""
     names = ("bag_proba", "bag_scores", "predict_proba")
     of_bags = next(getattr(fitted, name) for name in names if hasattr(fitted, name))
     return np.asarray(of_bags(bags), dtype=np.float64)
 
 
 def _labels_of_bags(fitted: Any, bags: Groups) -> list[str]:
-    """Return the label of each bag, several joined by `;`, nothing where it has none."""
+    """Return the predicted label of each bag; several are joined by `;`, none is ""."""
     labels = np.asarray(fitted.predict_bags(bags))
     if labels.ndim == 1:
         return [str(label) for label in labels.tolist()]
@@ -207,13 +206,11 @@ def _labels_of_bags(fitted: Any, bags: Groups) -> list[str]:
 def top_objects(
     answers: ObjectPredictions, dataset: BagDataset, top: int = 1
 ) -> dict[str, list[Any]]:
-    """Return the objects that carry the labels of each bag, as columns of a table.
+    """Return the most responsible objects for the labels of each bag, as columns of a table.
 
     Bag, label, rank, row (of the source, or in the file of the bag), responsibility, probability
-    and coordinates; the most responsible object of a label first. A bag of the negative label, or
-    of none, has one line whose other cells are empty: no object carries it. `answers`: what a model
-    says of every object. `dataset`: the same bags; where they have no labels, the predicted one is
-    asked about.
+    and coordinates. A bag of the negative label, or of none, has one line whose other cells are
+    empty. `dataset`: the same bags; without labels, the predicted ones are used.
     """
     names = list(answers.class_names)
     known = {name: k for k, name in enumerate(dataset.class_names) if name in names}
@@ -248,10 +245,10 @@ def top_objects(
 
 
 def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray) -> FloatArray:
-    """Return how much of each class the objects of a bag carry, shape (n_objects, n_classes)."""
+    """Return the responsibility of objects for the classes of their bag, (n_objects, n_classes)."""
     bags = dataset.bags
     if not hasattr(fitted, "select") or hasattr(fitted, "disambiguate"):
-        # Where no object of a bag shows a class at all, none is more responsible than another.
+        # Uniform if no object of a bag has any probability of a class.
         kept = probability + 1e-12
         total = np.add.reduceat(kept, bags.offsets[:-1], axis=0)
         return kept / total[bags.group_of_object]
@@ -265,10 +262,9 @@ def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray)
 
 
 def grid_spacing(coordinates: FloatArray) -> tuple[float, float]:
-    """Return how far objects on a grid are apart across and down; 1 where nothing says it.
+    """Return the horizontal and vertical spacing of objects on a grid; 1 if undetermined.
 
-    The least distance between two different columns, and rows. `coordinates` (n_objects, 2): where
-    they lie.
+    The minimum distance between distinct values of each of the `coordinates` (n_objects, 2).
 
     Examples
     --------

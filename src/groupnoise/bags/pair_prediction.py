@@ -1,4 +1,4 @@
-"""Answers of bags with candidate labels, by the pairs of instance and label that they allow."""
+"""Predictions for bags with candidate labels, from pairs of instance and label."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MIN_PROBABILITY, MIN_LOG = 1e-12, -1e4
 
 
 class ChosenPairs(NamedTuple):
-    """The instance-label pair that each bag is believed to hold.
+    """The most probable pair of instance and label of each bag.
 
-    `instance`: place inside its bag of the instance chosen.
+    `instance`: position of the chosen instance inside its bag.
     `label`: the candidate label chosen.
     `probability`: the part of the chosen pair among all pairs the bag allows.
     """
@@ -44,7 +44,7 @@ class ChosenPairs(NamedTuple):
 
 @inherit_docstring
 class PairPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
-    """Answers of bags with candidate labels, by the pairs of instance and label they allow."""
+    """Predictions for bags with candidate labels, from pairs of instance and label."""
 
     classes_: NDArray[Any]
     scaler_: Scaler
@@ -59,8 +59,8 @@ class PairPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def _log_pairs(self, batch: GroupBatch, candidates: Tensor, of_bags: Tensor | None) -> Tensor:
         """Return the log score of every pair, shape (bags, size, n_classes); -inf where none is.
 
-        `of_bags` (bags, n_classes): what the fit on resolved labels says of the bags; its log
-        probabilities count as much as those of the pairs.
+        `of_bags` (bags, n_classes): log probabilities of the fit on resolved labels, averaged with
+        those of the pairs.
         """
         objective, members = self._objective(), []
         for model in self._models():
@@ -77,7 +77,7 @@ class PairPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def _batches(
         self, bags: Any, groups: ArrayLike | None
     ) -> Iterator[tuple[GroupBatch, Tensor | None]]:
-        """Yield bags, and what the fit on resolved labels says of them, if there is one."""
+        """Yield bags, and their log probabilities by the fit on resolved labels, if any."""
         check_is_fitted(self, "model_")
         instances = as_bags(bags, groups)
         check_same_columns(self, feature_tables(bags, instances.objects))
@@ -91,7 +91,7 @@ class PairPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
         if self.resolved_ is None:
             return None
         found = np.log(np.maximum(self.resolved_.bag_proba(instances), MIN_PROBABILITY))
-        # A label that no bag was given is as unlikely as the unlikeliest of the others.
+        # A label that no bag was resolved to gets the smallest probability of the others.
         every = np.repeat(found.min(axis=1, keepdims=True), len(self.classes_), axis=1)
         every[:, np.isin(self.classes_, self.resolved_.classes_)] = found
         return torch.from_numpy(every).float()

@@ -1,4 +1,4 @@
-"""What a fitted bag classifier answers: of instances, of bags, and which instance matched."""
+"""Predictions of bag classifiers: for instances, for bags, and the instance behind a label."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from groupnoise.training.parameters import FeatureParameters
 
 EVALUATION_BATCH = 256
 MAX_OBJECTS = 1 << 16
-"""Instances that are held at a time, padding included: one large bag does not swell the others."""
+"""Instances in memory at a time, padding included."""
 
 
 @inherit_docstring
 class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
-    """Answers of a model of the training loop, or of an ensemble that was decided on."""
+    """Predictions of the training loop's models, or of the ensemble of a search."""
 
     classes_: NDArray[Any]
     calibration_temperature_: float
@@ -53,7 +53,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     negatives_: NDArray[Any] | None = None
 
     def _prediction_objective(self) -> GroupObjective:
-        """Return the objective, whose weights of a bag do not depend on other bags asked for."""
+        """Return the objective with fixed negatives, so that bags are predicted independently."""
         objective = self._objective()
         if self.negatives_ is None or not isinstance(objective.weighting, ContrastiveWeighting):
             return objective
@@ -65,7 +65,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     ) -> Tensor:
         """Return log P(target | instance) of scaled instances, background last.
 
-        The temperature of the logits is by default the calibrated one.
+        The default temperature is the calibrated one.
         """
         cooling = self.calibration_temperature_ if temperature is None else temperature
         with torch.no_grad():
@@ -183,12 +183,12 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
         """Return log P(target | instance) in the order of the rows given, background last."""
         if groups is None and not holds_bags(X):
             check_is_fitted(self, "model_")
-            return self._log_probabilities(self._prepared(rows_to_predict(self, X)))
+            return self._log_probabilities(self._scale_unless_ensemble(rows_to_predict(self, X)))
         bags = self._read_bags(X, groups)
         parts = []
         for rows, sizes in self._parts(bags):
             if self.ensemble_ is None:
-                parts.append(self._log_probabilities(self._prepared(rows)))
+                parts.append(self._log_probabilities(self._scale_unless_ensemble(rows)))
                 continue
             with torch.no_grad():
                 temperature = self.calibration_temperature_
@@ -201,7 +201,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
         return log_all
 
     def _parts(self, bags: Groups) -> Iterator[tuple[NDArray[Any], IntArray]]:
-        """Yield the instances of some bags and their sizes, few enough for memory."""
+        """Yield instances and sizes of consecutive bags that fit into memory."""
         sizes, streamed = np.asarray(bags.sizes), isinstance(bags, StreamedGroups)
         if not streamed and bags.n_objects <= MAX_OBJECTS:
             yield bags.objects, sizes
@@ -210,12 +210,12 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
             part = bags.gathered(rows) if streamed else bags.subset(rows).objects
             yield part, sizes[rows]
 
-    def _prepared(self, instances: NDArray[Any]) -> NDArray[Any]:
-        """Return instances as `_log_probabilities` takes them; members of an ensemble scale."""
+    def _scale_unless_ensemble(self, instances: NDArray[Any]) -> NDArray[Any]:
+        """Scale instances; members of an ensemble scale them themselves."""
         return instances if self.ensemble_ is not None else self.scaler_(instances)
 
     def _read_bags(self, bags: Any, groups: ArrayLike | None) -> Groups:
-        """Return bags to answer about, of the columns seen in `fit`."""
+        """Return validated bags with the columns seen in `fit`."""
         check_is_fitted(self, "model_")
         instances = as_bags(bags, groups)
         check_same_columns(self, feature_tables(bags, instances[0]))
@@ -224,7 +224,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def _read_labelled(
         self, bags: Any, y: Any, groups: ArrayLike | None
     ) -> tuple[Groups, BoolArray]:
-        """Return bags and their labels, of the columns and classes seen in `fit`."""
+        """Return validated bags and labels, with the columns and classes seen in `fit`."""
         instances = self._read_bags(bags, groups)
         return instances, read_bag_labels(y, len(instances), self.classes_, groups=groups)[0]
 
@@ -250,7 +250,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
         objective = self._prediction_objective()
         parts = []
         for batch in self._batches(self._read_bags(bags, groups)):
-            matching = self._match(batch, 0)
+            matching = self._match_batch(batch, 0)
             log_weight = objective.log_weight(matching.features, batch.mask)
             scores = matching.features[..., : len(self.classes_)]
             scores = scores + objective.weighting_strength * log_weight.unsqueeze(-1)
@@ -277,7 +277,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
 
     @property
     def _predicts_label_sets(self) -> bool:
-        """Whether bags are answered by sets of labels: those of the fit had several, or none."""
+        """Whether predictions are sets of labels: training bags had several labels, or none."""
         ensemble = self.ensemble_
         return ensemble is not None and (not ensemble.exclusive or ensemble.has_unlabelled)
 
@@ -323,13 +323,13 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
         column = torch.from_numpy(labels.argmax(axis=1))
         outputs = []
         for batch in self._batches(instances):
-            matching = self._match(batch, column[batch.rows])
+            matching = self._match_batch(batch, column[batch.rows])
             outputs.append((objective(matching), batch.mask))
         return collect_object_scores(outputs)
 
     def _batches(self, instances: Groups) -> Iterator[GroupBatch]:
         if not isinstance(instances, StreamedGroups):
-            scaled = Groups(self._prepared(instances.objects), instances.offsets)
+            scaled = Groups(self._scale_unless_ensemble(instances.objects), instances.offsets)
         elif self.ensemble_ is None:
             scaled = instances.scaled_by(self.scaler_)
         else:
@@ -340,7 +340,7 @@ class BagPredictions(FeatureParameters, ClassifierMixin, MatchingEstimator):
             for part in split_batch(rows, sizes[rows], MAX_OBJECTS):
                 yield collate(scaled, part)
 
-    def _match(self, batch: GroupBatch, column: Tensor | int) -> Matching:
+    def _match_batch(self, batch: GroupBatch, column: Tensor | int) -> Matching:
         """Return the matching of a batch with one target column per group."""
         n_groups, size = batch.mask.shape
         log_all = self._log_probabilities(batch.objects.flatten(0, 1).numpy())

@@ -1,4 +1,4 @@
-"""Bags larger than memory: stored once, decided on a sample, trained on all of them from disk."""
+"""Bags larger than memory: settings chosen on a sample, members trained on all bags from disk."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.io.folders.data_folder import is_data_folder, make_once, open_groups, write_groups
 
 SAMPLE_BAGS = 120
-"""Bags that settings are compared on; of each as many instances as the comparison may hold."""
+"""Bags in the sample that settings are compared on."""
 MIN_OF_CLASS = 4
-"""Bags of a class that are in the sample, however rare it is."""
+"""Minimum bags of a class in the sample."""
 MAX_MEMBERS = 4
-"""Members that are trained on all bags, each of which must be read for every one."""
+"""Members trained on all bags; each of them reads all data."""
 
 
 def decide_from_memory_or_disk(
@@ -45,7 +45,7 @@ def decide_from_memory_or_disk(
     patients: NDArray[Any] | None = None,
     truth: IntArray | None = None,
 ) -> Outcome:
-    """Decide on members and train them, in memory, or from disk after a look at a sample."""
+    """Search and train an ensemble, on a sample first if the bags are on disk."""
     if not isinstance(bags, StreamedGroups):
         return decide_members(bags, labels, classes, negative, asked, generator, patients, truth)
     taken = sample_bags(labels, generator)
@@ -74,7 +74,7 @@ def decide_from_memory_or_disk(
 
 
 def sample_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
-    """Return bags whose labels are as frequent as in all, and a few of each rare class."""
+    """Return a stratified sample of bags, with a minimum of each class."""
     n_parts = -(-len(labels) // SAMPLE_BAGS)
     taken = draw_folds(labels, n_parts, generator) == 0
     for column in labels.T:
@@ -87,11 +87,7 @@ def sample_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
 def subsample_instances(
     bags: StreamedGroups, taken: IntArray, n_rows: int, generator: np.random.Generator
 ) -> Groups:
-    """Return some of the bags in memory, of large ones as many instances as there is room for.
-
-    In single precision. `n_rows`: instances of all of them together. `generator`: decides which
-    instances of a bag are taken.
-    """
+    """Return some bags in memory, in single precision, with about `n_rows` instances in total."""
     at_most = max(1, n_rows // len(taken))
     parts = []
     for row in taken:
@@ -110,10 +106,10 @@ def _trained_on_all(
     generator: np.random.Generator,
     patients: NDArray[Any] | None,
 ) -> BagEnsemble:
-    """Train the members taken on all bags, and calibrate them on bags that a first run held out.
+    """Train the chosen members on all bags, and calibrate them on held-out bags.
 
-    What was learned of thinned bags would not do: a bag with more instances is likelier to have
-    a label by chance. Members that see bags as a whole are left out for the same reason.
+    Models of subsampled bags would be biased: a bag with more instances is more likely to have a
+    label by chance. Whole-bag members are left out for the same reason.
     """
     negative = decided.negative
     named = labels if negative is None else np.delete(labels, negative, axis=1)
@@ -139,10 +135,9 @@ def _trained_on_all(
 def bags_on_disk(
     source: str | Path, folder: str | Path, *, wait: bool = False, **options: Any
 ) -> BagDataset:
-    """Write bags to a folder, or open what an earlier call made of the same files.
+    """Convert bags to a data folder once, and open it; bags are streamed whatever their size.
 
-    They are read from disk whatever their size; a data folder is opened where it lies. `wait`:
-    leave the work to another process and wait until it is done. `options`: passed to
+    A data folder is opened in place. `wait`: wait for another process to convert. `options`: of
     :func:`groupnoise.bags.read_bags`.
     """
     place = Path(folder)

@@ -1,4 +1,4 @@
-"""The paper's training loop on bags: one group per bag and label, one pass after the other."""
+"""The paper's training loop on bags, with one group per pair of bag and label."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOOP_DEFAULTS: dict[str, Any] = {
     "weight_decay": 0.0,
     "n_members": 1,
 }
-"""What the training loop takes for parameters that are left open."""
+"""Values of "auto" parameters in the training loop."""
 SEARCH_PARAMETERS = (
     "likelihood",
     "scaling",
@@ -54,7 +54,7 @@ SEARCH_PARAMETERS = (
     "background",
     "weight_decay",
 )
-"""Parameters that narrow the portfolio; all others that are given ask for the training loop."""
+"""Parameters that narrow the portfolio of the search; all others select the training loop."""
 LOOP_PARAMETERS: dict[str, Any] = {
     **{name: "auto" for name in LOOP_DEFAULTS if name not in SEARCH_PARAMETERS},
     "background_label": None,
@@ -69,11 +69,11 @@ LOOP_PARAMETERS: dict[str, Any] = {
     "keep": "last",
     "mixed_precision": False,
 }
-"""Parameters of the training loop, and what they are when nobody asks for it."""
+"""Parameters that select the training loop, with their defaults."""
 
 
 class BagLoop(BagPredictions):
-    """Training by the loop that the paper's parameters are for."""
+    """Training by the paper's loop."""
 
     class_weight: ClassWeight
     background_label: Any
@@ -117,7 +117,7 @@ class BagLoop(BagPredictions):
         self._keep_negatives(instances)
 
     def _targets_of_bags(self, labels: BoolArray) -> BoolArray:
-        """Return the targets that bags are asked for: background alone of a bag without a label."""
+        """Return the targets of each bag: its labels, or background if it has none."""
         none = ~labels.any(axis=1, keepdims=True)
         if self._in_use("background"):
             return np.hstack([labels, none])
@@ -134,9 +134,9 @@ class BagLoop(BagPredictions):
         return labels
 
     def _keep_negatives(self, instances: Groups) -> None:
-        """Keep what a contrastive weighting holds instances against in answers.
+        """Keep negatives of a contrastive weighting for predictions.
 
-        Training takes what its batches have; an answer must not depend on other bags asked for.
+        Training takes them from its batches; predictions must not depend on other bags.
         """
         weighting = self._objective().weighting
         if not isinstance(weighting, ContrastiveWeighting):
@@ -150,7 +150,7 @@ class BagLoop(BagPredictions):
         self.negatives_ = self._log_probabilities(self.scaler_(rows)).numpy()
 
     def _loop_parameter(self) -> str | None:
-        """Return a parameter that only the training loop has and that was given, if any."""
+        """Return the name of an explicit parameter that selects the training loop, if any."""
         if self.ensemble is not None:
             return None
         if not (is_auto(self.encoder) or self.encoder in ("identity", "mlp", *FORESTS)):
@@ -164,12 +164,12 @@ class BagLoop(BagPredictions):
         return None
 
     def _in_use(self, name: str) -> Any:
-        """Return a parameter, or what the training loop takes where it is left open."""
+        """Return the value of a parameter, that of the training loop if it is "auto"."""
         value = getattr(self, name)
         return LOOP_DEFAULTS[name] if is_auto(value) else value
 
     def _record_loop_decision(self) -> None:
-        """Say that the training loop was asked for, and by what."""
+        """Record that the training loop was selected, and by which parameter."""
         self.negative_label_ = self.background_label
         used = {
             name: value

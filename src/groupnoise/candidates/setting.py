@@ -309,10 +309,10 @@ def evaluate_candidates(
             )
             for scores in (aligned[known], np.tile(rates, (len(truth), 1)))
         )
-        honesty, of_rates = calibration_metrics(
+        calibration, of_rates = calibration_metrics(
             labels, aligned[known], None if of_truth is None else rates
         )
-        metrics |= honesty
+        metrics |= calibration
         majority |= of_rates
         sure, right = aligned[known].max(axis=1), predicted[known] == truth
         curve = risk_coverage(sure, right)

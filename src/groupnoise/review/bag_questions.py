@@ -19,7 +19,7 @@ from groupnoise.audit.evidence import (
     read_picture,
 )
 from groupnoise.bags.embedding.sources import Sources, find_sources, thumbnail
-from groupnoise.bags.object_predictions import STRETCH
+from groupnoise.bags.object_predictions import INTERVAL
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
@@ -328,7 +328,7 @@ class BagViews:
             return ""
         at = where[self._dataset.bags.offsets[bag] + position]
         names = self._dataset.coordinate_names or ()
-        if names == STRETCH:
+        if names == INTERVAL:
             text = self._sources.text(self.bag_ids[bag])
             if text is not None:
                 return text[int(at[0]) : int(at[1])]

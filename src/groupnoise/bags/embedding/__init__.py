@@ -27,7 +27,7 @@ class Embedded:
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutOptions:
     """How files are cut into objects.
 
     `size`: pixels of a tile, seconds of a segment; texts are cut into sentences.
@@ -60,6 +60,6 @@ class RawKind(NamedTuple):
 
     suffixes: tuple[str, ...]
     coordinate_names: tuple[str, str]
-    usual: Cut
-    feature_names: Callable[[Cut], tuple[str, ...]]
-    embed: Callable[[Path, Cut, Callable[[Any], Any] | None], Embedded]
+    usual: CutOptions
+    feature_names: Callable[[CutOptions], tuple[str, ...]]
+    embed: Callable[[Path, CutOptions, Callable[[Any], Any] | None], Embedded]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.embedding import Cut, Embedded
-from groupnoise.bags.embedding.describing import (
+from groupnoise.bags.embedding import CutOptions, Embedded
+from groupnoise.bags.embedding.builtin_features import (
     PICTURES,
     RECORDINGS,
     TEXTS,
@@ -36,7 +36,7 @@ KINDS = {"pictures": PICTURES, "texts": TEXTS, "recordings": RECORDINGS}
 NOTICES = ("readme", "license", "licence", "copying", "notice", "changelog", "credits")
 """Texts that lie beside files of another kind and are no bags."""
 FORMS = ("npz", "h5")
-OWN = "a callable of the user's own"
+CUSTOM_ENCODER = "a callable of the user's own"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class EmbeddedFolder:
     """
 
     kind: str
-    cut: Cut
+    cut: CutOptions
     n_bags: int
     n_objects: int
     n_dropped: int
@@ -134,9 +134,9 @@ def embed_folder(
         folder, kind or (None if earlier is None else earlier.kind), report or say_nothing
     )
     raw, files = KINDS[kind], list(named_files.values())
-    named = encoder if isinstance(encoder, str) else OWN if encoder is not None else ""
+    named = encoder if isinstance(encoder, str) else CUSTOM_ENCODER if encoder is not None else ""
     if earlier is not None and earlier.encoder != named:
-        if named or earlier.encoder == OWN:
+        if named or earlier.encoder == CUSTOM_ENCODER:
             raise ParameterError(
                 f"{like} was described by {earlier.encoder or 'the built-in descriptor'}; give the "
                 "same encoder."
@@ -153,7 +153,7 @@ def embed_folder(
     else:
         usual = raw.usual
         chosen = usual.size if size is None else size
-        cut = Cut(
+        cut = CutOptions(
             size=chosen,
             stride=chosen if stride is None else stride,
             background=usual.background if background is None else background,
@@ -249,7 +249,7 @@ def read_record(folder: Path) -> EmbeddedFolder:
         )
     found = read_json(path)
     try:
-        cut = Cut(**found["cut"])
+        cut = CutOptions(**found["cut"])
         made = EmbeddedFolder(**{**found, "cut": cut})
         state = cut.state
         is_sound = made.kind in KINDS and isinstance(made.source, str)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.embedding.describing import open_picture, open_recording, read_text
+from groupnoise.bags.embedding.builtin_features import open_picture, open_recording, read_text
 from groupnoise.bags.embedding.folder import RECORD, find_raw_files, read_record
 from groupnoise.bags.embedding.spectrogram import RATE, draw_sound
 from groupnoise.bags.reading.bag_file import BagFile

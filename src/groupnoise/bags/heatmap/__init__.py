@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.embedding.sources import Sources, thumbnail
-from groupnoise.bags.object_predictions import STRETCH, ObjectPredictions, grid_spacing
+from groupnoise.bags.object_predictions import INTERVAL, ObjectPredictions, grid_spacing
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.io.datasets import BagDataset
 from groupnoise.pages import data_address, encode_png, render_page
@@ -128,11 +128,11 @@ def make_card(
     values = {"probability": probability, "responsibility": responsibility}
     positions = None if answers.coordinates is None else answers.coordinates[part]
     text = sources.text(name)
-    if text is not None and answers.coordinate_names == STRETCH and positions is not None:
+    if text is not None and answers.coordinate_names == INTERVAL and positions is not None:
         return replace(card, form="text", spans=_spans(text, positions, values))
     if positions is not None and answers.is_placed:
         return _on_plane(card, positions, values, labels, sources)
-    if answers.coordinate_names != STRETCH or positions is None:
+    if answers.coordinate_names != INTERVAL or positions is None:
         layers = _layers(values, labels, lambda each: paint_timeline(None, each, 1.0))
         end = f"object {card.n_objects - 1}"
         return replace(card, aspect=12.0, layers=layers, begin="object 0", end=end)
@@ -229,7 +229,7 @@ def _shown(
         position = ", ".join(f"{value:g}" for value in where)
         if answers.is_placed:
             address = sources.tile(name, float(where[0]), float(where[1]))
-        elif answers.coordinate_names == STRETCH:
+        elif answers.coordinate_names == INTERVAL:
             position = f"{where[0]:g} to {where[1]:g}"
             text = sources.text(name)
             if text is not None:

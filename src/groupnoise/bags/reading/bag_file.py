@@ -101,24 +101,24 @@ class BagFile:
             if suffix in HDF5:
                 with require("h5py", extra="h5").File(self.path, "r") as file:
                     node = file if self.group is None else file[self.group]
-                    yield self._checked(self._of_node(node, spec))
+                    yield self._validate(self._read_node(node, spec))
             elif suffix in ZARR:
                 store = open_zarr(self.path)
                 node = store if self.group is None else store[self.group]
                 _check_codecs(node)
-                yield self._checked(self._of_node(node, spec))
+                yield self._validate(self._read_node(node, spec))
             elif suffix in TENSORS:
-                yield self._checked(self._of_arrays(self._load_tensors(), spec))
+                yield self._validate(self._read_arrays(self._load_tensors(), spec))
             elif suffix == ".npy":
                 mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
-                yield self._checked(BagContent(mapped, self._own_coordinates()))
+                yield self._validate(BagContent(mapped, self._own_coordinates()))
             elif suffix == ".npz":
                 with np.load(self.path, allow_pickle=False) as archive:
                     arrays = {name: archive[name] for name in archive.files}
-                yield self._checked(self._of_arrays(arrays, spec))
+                yield self._validate(self._read_arrays(arrays, spec))
             else:
                 matrix, names, coordinates, pair, truth = read_bag_table(self.path, spec)
-                yield self._checked(BagContent(matrix, coordinates, names, pair or None, truth))
+                yield self._validate(BagContent(matrix, coordinates, names, pair or None, truth))
         except GroupNoiseError:
             raise
         except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, KeyError) as error:
@@ -156,12 +156,12 @@ class BagFile:
             found = _coordinates_of(node)[1] if hasattr(node, "keys") else None
             return {} if found is None else dict(found.attrs)
 
-    def _of_node(self, node: Any, spec: FileOptions) -> BagContent:
+    def _read_node(self, node: Any, spec: FileOptions) -> BagContent:
         """Return the content of an HDF5 file, of a group of it or of a data set alone."""
         if not hasattr(node, "keys"):
             return BagContent(node, self._own_coordinates())
         sets = {name: node[name] for name in node if hasattr(node[name], "shape")}
-        found = self._of_arrays(sets, spec)
+        found = self._read_arrays(sets, spec)
         own = usual_column("label", [name for name in node.attrs if np.size(node.attrs[name]) == 1])
         if own is not None:
             found = replace(found, label=_decode_text(np.asarray(node.attrs[own]))[0])
@@ -171,7 +171,7 @@ class BagFile:
             return replace(found, coordinate_names=_decode_text(np.asarray(names)))
         return found
 
-    def _of_arrays(self, arrays: Mapping[str, Any], spec: FileOptions) -> BagContent:
+    def _read_arrays(self, arrays: Mapping[str, Any], spec: FileOptions) -> BagContent:
         """Tell features, coordinates and the truth of objects of named arrays apart."""
         features = spec.features
         listing = ", ".join(f"{name} {tuple(a.shape)}" for name, a in arrays.items())
@@ -250,7 +250,7 @@ class BagFile:
             return None
         return np.load(self.coordinates, allow_pickle=False)
 
-    def _checked(self, content: BagContent) -> BagContent:
+    def _validate(self, content: BagContent) -> BagContent:
         """Refuse what is no matrix of numbers with one row per object."""
         shape, coordinates = tuple(content.features.shape), content.coordinates
         features = content.features

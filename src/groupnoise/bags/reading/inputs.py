@@ -1,4 +1,4 @@
-"""Bags, their labels and truths (multiple-instance learning) in every form users hold them."""
+"""Parse bags, bag labels and instance labels passed from Python."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
 MIN_RUNS = 6
-"""Runs of one label by which rows are taken for instances of bags; plain rows may be sorted."""
+"""Minimum runs of equal labels for the warning about ungrouped rows; plain rows may be sorted."""
 NON_ARRAY_ATTRIBUTES = ("columns", "detach", "mask", "tocsr")
-"""What frames, which may hold words and NA, tensors, masked and sparse arrays have alone."""
+"""Attributes of frames, tensors, masked and sparse arrays that plain arrays lack."""
 SCORERS = "sklearn.metrics._scorer"
 MAX_FRAMES = 12
-"""Calls between a scorer and what answers it, at most."""
+"""Maximum stack depth between a scorer and the prediction method."""
 
 
 def as_bags(bags: Any, groups: Any = None) -> Groups:
@@ -75,7 +75,7 @@ def as_bags(bags: Any, groups: Any = None) -> Groups:
 
 
 def warn_about_ungrouped_rows(bags: Any, groups: Any, labels: BoolArray) -> None:
-    """Warn of rows without `groups` whose labels come in runs, as those of instances in bags do."""
+    """Warn about rows without `groups` whose labels come in runs, as those of instances do."""
     if groups is not None or isinstance(bags, Groups) or holds_bags(bags):
         return
     n_runs = 1 + int((labels[1:] != labels[:-1]).any(axis=1).sum())
@@ -90,13 +90,13 @@ def warn_about_ungrouped_rows(bags: Any, groups: Any, labels: BoolArray) -> None
 
 
 def _as_list(bags: Any) -> Any:
-    """Return an object array of bags, how numpy and scikit-learn hold ragged ones, as a list."""
+    """Convert an object array of bags, as scikit-learn makes of ragged ones, to a list."""
     is_row = isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1
     return list(bags) if is_row else bags
 
 
 def holds_bags(instances: Any) -> bool:
-    """Tell instances in bags (Groups, an array per bag, three dimensions) from plain rows."""
+    """Return whether instances come in bags (Groups, list of arrays, 3-d array) or as rows."""
     instances = _as_list(instances)
     if isinstance(instances, (list, tuple)):
         return len(instances) > 0 and _array_rank(instances[0]) == 2
@@ -104,9 +104,9 @@ def holds_bags(instances: Any) -> bool:
 
 
 def check_no_scorer(instances: Any) -> None:
-    """Refuse bags to a scorer of scikit-learn, who asks about rows: answers are about instances.
+    """Raise if a scikit-learn scorer passes bags, since predictions are about instances.
 
-    Of lengths that differ it makes NaN, and says neither why nor what to do.
+    Otherwise it would return NaN because of different lengths.
     """
     if not holds_bags(instances):
         return
@@ -157,7 +157,7 @@ def read_bag_labels(
 
 
 def _in_bag_order(y: Any, groups: Any) -> Any:
-    """Return labels in the order of the bags; a series that names them may have another."""
+    """Return labels in the order of the bags; those of a series are aligned by its index."""
     if not hasattr(y, "loc") or len(y) == len(groups):
         return y
     index: Any = y.index
@@ -169,7 +169,7 @@ def _in_bag_order(y: Any, groups: Any) -> Any:
 
 
 def check_labelled(indicator: BoolArray) -> None:
-    """Refuse bags without any label, which a classifier cannot learn from."""
+    """Raise if a bag has no label."""
     unlabelled = np.flatnonzero(~indicator.any(axis=1))
     if len(unlabelled):
         raise DataError(
@@ -218,10 +218,10 @@ def read_instance_labels(
 
 
 def has_all_witnesses(truth: IntArray, labels: BoolArray, bag_of_row: IntArray) -> bool:
-    """Return whether every label of every bag has an instance: then those without are background.
+    """Return whether every label of every bag has an instance; the others are then background.
 
-    `truth`: the column of the true label of each instance, -1 where it has none. `labels`: of shape
-    (n_bags, n_classes). `bag_of_row`: the bag of each instance.
+    `truth`: column of the true label of each instance, -1 for none. `labels` (n_bags, n_classes).
+    `bag_of_row`: the bag of each instance.
     """
     known = truth >= 0
     has_witness = np.zeros(labels.shape, dtype=bool)
@@ -232,14 +232,12 @@ def has_all_witnesses(truth: IntArray, labels: BoolArray, bag_of_row: IntArray) 
 def add_known_instances(
     bags: Groups, labels: BoolArray, truth: IntArray
 ) -> tuple[Groups, BoolArray]:
-    """Return the bags to learn from where the labels of some instances are known.
+    """Append every instance of known label as a bag of its own.
 
-    Each known instance is a bag of its own, under its true label. It also stays in its bag, whose
-    label is still to be carried by somebody, unless it is known to carry none of the bag's labels.
+    It also stays in its bag unless its label is none of the bag's.
 
-    Returns `bags`: the bags, then one for each known instance; `labels` (n_bags + n_known,
-    n_classes): their labels. `labels`: of shape (n_bags, n_classes). `truth`: the column of the
-    true label, -1 where it is not known.
+    Returns `bags`, and `labels` (n_bags + n_known, n_classes). `labels` (n_bags, n_classes).
+    `truth`: column of the true label, -1 if unknown.
     """
     of_bag = bags.group_of_object
     known = truth >= 0

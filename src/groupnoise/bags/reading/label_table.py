@@ -1,4 +1,4 @@
-"""What says the labels of a folder of bags: a table, the folders below, or a file per bag."""
+"""Labels of a folder of bags: from a table, from subfolders, or from a file per bag."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from groupnoise.io.tables.sources import Report, say_nothing
 from groupnoise.io.tables.table import Table, read_table
 
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
-"""Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
+"""Subfolders with the files of bags, as CLAM and torchmil write them."""
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet", "labels.xlsx")
-"""Tables of labels that are found in the folder itself, however their names are written."""
+"""Names of label tables, in any case."""
 MIN_PER_LABEL = 3
-"""Bags of each label, on average, in a column that is taken for the label by its cells."""
+"""Minimum mean bags per label in a column that is guessed to be the label."""
 LABEL_SUFFIXES = (*TABLES, ".xlsx")
 MAX_SHOWN = 6
 MIN_PATIENTS = 5
-"""Folders of which one may be held out, in folders that are called by labels."""
+"""Minimum folders of a level that is read as patients."""
 MIN_CASES = 10
-"""Different cells below which `case` and `subject` may be kinds of things, and no people."""
+"""Distinct values from which columns `case` and `subject` are read as patients."""
 
 
 @dataclass(frozen=True)
 class BagLabels:
-    """What a table says of bags, in the order of their files."""
+    """Labels and metadata of bags, in the order of their files."""
 
     labels: BoolArray
     class_names: list[str]
@@ -60,7 +60,7 @@ class BagLabels:
     columns: dict[str, Any]
 
     def split_by(self, sides: NDArray[Any], told_by: str | None) -> BagLabels:
-        """Return what is said of the bags that have a side; `told_by`: the file, if one is kept."""
+        """Return the bags that belong to a side; `told_by`: the split table, to be recorded."""
         kept = np.flatnonzero(sides != "")
         return replace(
             self,
@@ -72,7 +72,7 @@ class BagLabels:
 
 
 def find_label_table(folder: Path) -> Path | None:
-    """Return the table of labels in a folder: known by its name, or alone among or above arrays."""
+    """Return the label table in a folder: by its name, or the only table beside arrays."""
     try:
         files = [file for file in sorted(folder.iterdir()) if not file.name.startswith(".")]
     except OSError:
@@ -90,9 +90,9 @@ def find_label_table(folder: Path) -> Path | None:
 def read_label_table(
     source: Any, bag_ids: Sequence[str], folder: str, options: BagReadOptions
 ) -> BagLabels:
-    """Read the labels of bags from a table with one row per bag, in the order of `bag_ids`.
+    """Read labels from a table with one row per bag, in the order of `bag_ids`.
 
-    By default the column of bag ids is the one that names most of the files.
+    By default the id column is the one that matches most files.
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
@@ -149,10 +149,10 @@ def read_label_table(
 def read_patients(
     table: Table, given: str | None, taken: Collection[str], group: str
 ) -> tuple[pl.Series | None, str | None]:
-    """Return whom each row comes from, if several bags come from one, and the column that says it.
+    """Return the patient of each row, if patients have several bags, and the column.
 
-    `given`: the column that was named; one that is only called so must be filled and the same in
-    all rows of each bag. `taken`: columns that play another part. `group`: that of bag ids.
+    `given`: the explicit column; a guessed one must be complete and constant within bags. `taken`:
+    columns with another role. `group`: the column of bag ids.
     """
     columns = table.frame.columns
     column = pick_column(
@@ -179,11 +179,11 @@ def read_patients(
 def labels_from_folders(
     places: Sequence[PurePath], folder: str, report: Report, known: KnownLabels
 ) -> BagLabels | None:
-    """Return the labels that the folders of bags are called by; None where they are no labels.
+    """Return labels from the names of subfolders; None if they do not look like labels.
 
-    Of folders in folders the level with the fewest names is that of the labels, or the one a model
-    knows; names of splits may stand above it, and another level with many names is of patients.
-    `places`: the files of the bags, seen from `folder`.
+    Of nested folders, labels are the level with the fewest names, or one known to the model; split
+    names may be above, and a level with many names is read as patients. `places`: files of the
+    bags relative to `folder`.
     """
     parents = [place.parts[:-1] for place in places]
     levels = [list(names) for names in zip(*parents, strict=False)]
@@ -220,7 +220,7 @@ def labels_from_folders(
 
 
 def _are_numbered(names: Sequence[str]) -> bool:
-    """Tell whether folders are called by whom or what they hold and a number, as `patient_07`."""
+    """Return whether folders are numbered entities, such as `patient_07`."""
     stems = {name.rstrip("0123456789") for name in names}
     is_one = len(stems) == 1 and not any(name in stems for name in names)
     parts = ("patient", "group", "user", "item")
@@ -228,13 +228,13 @@ def _are_numbered(names: Sequence[str]) -> bool:
 
 
 def are_tables_of_bags(files: Sequence[Path], path: Path) -> bool:
-    """Tell whether tables in folders called like labels hold a bag each: no column says more."""
+    """Return whether tables in folders named by labels are one bag each."""
     is_partition = any("=" in part for file in files for part in file.relative_to(path).parts)
     return not is_partition and _are_in_label_folders(files, path) and lacks_id_columns(files[0])
 
 
 def is_unrelated_table(table: Path, bags: Sequence[Path]) -> bool:
-    """Tell whether a table beside folders that are called by the labels of bags is no data."""
+    """Return whether a table beside folders named by labels is unrelated to the bags."""
     columns = read_header(table)
     is_data = any(usual_column(part, columns) for part in ("user", "item", "label"))
     return not is_data and _are_in_label_folders(bags, table.parent)
@@ -246,13 +246,13 @@ def _are_in_label_folders(files: Sequence[Path], path: Path) -> bool:
 
 
 def lacks_id_columns(table: Path) -> bool:
-    """Tell whether the columns of a table, read from its head alone, say of no bag or click."""
+    """Return whether a table has no column of bags, clicks or labels, judged by its header."""
     columns = read_header(table)
     return not any(usual_column(part, columns) for part in ("group", "user", "item", "label"))
 
 
 def read_label_files(folder: Path, ids: Sequence[str]) -> BagLabels:
-    """Return the labels that a torchmil folder keeps in a file per bag."""
+    """Return labels from one file per bag, as in a torchmil folder."""
     words = []
     for bag_id in ids:
         try:
@@ -268,13 +268,13 @@ def read_label_files(folder: Path, ids: Sequence[str]) -> BagLabels:
 
 
 def encode_labels(words: Sequence[str]) -> tuple[BoolArray, list[str]]:
-    """Return which class each bag has, (n_bags, n_classes), and the classes."""
+    """Return one-hot labels (n_bags, n_classes) and the classes."""
     classes, codes = np.unique(words, return_inverse=True)
     return np.eye(len(classes), dtype=np.bool_)[codes], classes.tolist()
 
 
 def _guess_label_column(table: Table, taken: Collection[str], report: Report) -> str | None:
-    """Return the one column that can be the label where none is called so; None of several."""
+    """Return the only column that can be the label, if no column is named so."""
     free = [name for name in table.frame.columns if name not in taken]
     if usual_column("label", free) is not None:
         return None
@@ -287,7 +287,7 @@ def _guess_label_column(table: Table, taken: Collection[str], report: Report) ->
 
 
 def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Report) -> str:
-    """Return the column that names most of the bags."""
+    """Return the column that matches most bags."""
     known = bags_by_spelling(bag_ids)
     found = {
         name: sum(match_bag(cell, known) is not None for cell in text_cells(table, name))

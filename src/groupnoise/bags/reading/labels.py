@@ -1,4 +1,4 @@
-"""Bags and instances that have none of the labels: how cells and files say it."""
+"""Labels of bags and instances in tables: spellings, missing labels, and the negative label."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from groupnoise.io.tables.table import Table, read_table
 
 ZERO, ONE = {"0", "0.0", "false"}, {"1", "1.0", "true"}
 NEGATIVE_TRUTH = (*NO_LABEL, *NEGATIVE_NAMES, *BINARY_NEGATIVE_NAMES)
-"""Words, in lower case, for an instance of the negative class, whatever that is called, or of no
-class where there is none."""
+"""Lower-case words for an instance of the negative class, or of no class if there is none."""
 GAPS = ("", "-1")
 
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """What a model that bags are read for knows of labels.
+    """Labels of a fitted model that bags are read for.
 
-    `classes`: its labels, which a truth may name although no bag here has them.
+    `classes`: the truth may name them although no bag has them.
     `negative`: its negative label.
-    `has_sets`: whether bags may have several labels, or none, although no cell here shows it.
+    `has_sets`: whether bags may have several labels or none.
     """
 
     classes: tuple[str, ...] = ()
@@ -48,7 +47,7 @@ class KnownLabels:
 
 
 def get_known_labels(fitted: Any) -> KnownLabels:
-    """Return what a model knows of labels: ours, or a baseline, whose negative label has a name."""
+    """Return the labels of a fitted model; the negative label of a baseline goes by its name."""
     classes = tuple(str(label) for label in fitted.classes_.tolist())
     has_sets = bool(getattr(fitted, "_answers_sets", getattr(fitted, "is_multi_label_", False)))
     own = getattr(fitted, "negative_label_", None)
@@ -58,16 +57,13 @@ def get_known_labels(fitted: Any) -> KnownLabels:
 
 
 def negative_name(class_names: Sequence[str], labels: BoolArray) -> str | None:
-    """Return the label that is negative by its name, as `fit` recognises it."""
+    """Return the label recognised as negative by its name, as in `fit`."""
     column, _ = find_negative_label("auto", np.asarray(class_names), labels)
     return None if column is None else class_names[column]
 
 
 def negative_label_hint(fitted: Any) -> tuple[str, ...]:
-    """Say how a negative label is named where neither of two was taken for one.
-
-    `fitted`: a model; of baselines and of bags with several labels nothing is said.
-    """
+    """Return a hint on `negative_label` if neither of two labels was recognised as negative."""
     is_open = getattr(fitted, "negative_label", None) == "auto" and fitted.negative_label_ is None
     if not is_open or len(fitted.classes_) != 2 or get_known_labels(fitted).has_sets:
         return ()
@@ -81,9 +77,9 @@ def negative_label_hint(fitted: Any) -> tuple[str, ...]:
 def report_label_issues(
     class_names: Sequence[str], labels: BoolArray, locate: Callable[[int], str], report: Report
 ) -> None:
-    """Say how many bags have no label, and which labels should be looked at.
+    """Report bags without a label, and labels that may be misspelt or placeholders.
 
-    `labels` (n_bags, n_classes): of the bags. `locate`: says where a bag stands.
+    `labels` (n_bags, n_classes). `locate`: describes the place of a bag.
     """
     n_without = int((~labels.any(axis=1)).sum())
     if n_without:
@@ -109,9 +105,9 @@ def report_label_issues(
 def merge_spellings(
     names: list[str], memberships: BoolArray, group_of_row: IntArray, report: Report
 ) -> tuple[list[str], BoolArray]:
-    """Return labels of rows; spellings that stand in one bag are one label, which is said.
+    """Merge spellings of one label that occur in the same bag, and report it.
 
-    `memberships` (n_rows, n_classes): which labels each row has.
+    `memberships` (n_rows, n_classes): labels of the rows.
     """
     by_group = np.zeros((int(group_of_row.max()) + 1, len(names)), dtype=np.int64)
     np.add.at(by_group, group_of_row, memberships)
@@ -184,10 +180,10 @@ def read_bag_truth(
 
 
 def apply_review_answers(dataset: BagDataset, path: str) -> BagDataset:
-    """Return bags whose instances have the labels that people said at the desk.
+    """Apply an export of `review` to bags: instance labels, and labels that no object carries.
 
-    `path`: an export of `review`. A label that no object carries is taken from its bag; a bag
-    without any other is left out. Lines about other bags, as of those held out, are passed over.
+    The latter are removed from their bag, which is dropped if no label remains. Lines about other
+    bags are ignored.
     """
     table = read_table(path, words=OF_BAGS)
     lacking = [name for name in OF_BAGS if name not in table.frame.columns]
@@ -219,7 +215,7 @@ def apply_review_answers(dataset: BagDataset, path: str) -> BagDataset:
 
 
 def fill_negative_label(dataset: BagDataset, negative: str | None) -> BagDataset:
-    """Return bags whose lack of a label is the negative label of the model, where it has one."""
+    """Give bags without a label the negative label of the model, if it has one."""
     without = ~dataset.labels.any(axis=1)
     if negative is None or not without.any():
         return dataset

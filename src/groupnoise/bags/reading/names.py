@@ -1,4 +1,4 @@
-"""What bags of a folder are called, by their files and in the tables about them."""
+"""Names of bags in a folder, matched to those in tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from groupnoise.exceptions import DataError
 
 
 def files_by_bag(files: Sequence[Path], folder: Path) -> dict[str, Path]:
-    """Return files by the name of their bag: their own, with their folders where two are alike."""
+    """Map bag names to files: file stems, with their folders if stems repeat."""
     stems = [file.stem for file in files]
     are_twice = len(set(stems)) < len(stems) and any(file.parent != folder for file in files)
     named: dict[str, Path] = {}
@@ -26,10 +26,9 @@ def files_by_bag(files: Sequence[Path], folder: Path) -> dict[str, Path]:
 
 
 def bags_by_spelling(bag_ids: Sequence[str]) -> dict[str, str]:
-    """Return bags by their names, and by what these become where files and tables are written.
+    """Map names and normalized names to bags; ambiguous normalized names are left out.
 
-    Letters with marks are one character or two, case is lost, and so are zeros before numbers;
-    names that two bags would share are left out.
+    Tools change the Unicode form and case of names, and drop leading zeros of numbers.
     """
     spellings = [(_normalize_name(bag), bag) for bag in bag_ids]
     n_bags = Counter(spelt for spelt, _ in spellings)
@@ -43,7 +42,7 @@ def _normalize_name(name: str) -> str:
 
 
 def match_bag(cell: str, known: Mapping[str, str]) -> str | None:
-    """Return the bag that a cell names, with or without a folder and a suffix."""
+    """Return the bag named by a cell, with or without folder and suffix, None if unknown."""
     path = PurePosixPath(cell.replace("\\", "/"))
     names = [cell, path.with_suffix("").as_posix() if path.name else "", path.name, path.stem]
     spelt = [*names, *map(_normalize_name, names)]
@@ -51,6 +50,6 @@ def match_bag(cell: str, known: Mapping[str, str]) -> str | None:
 
 
 def others_clause(n_found: int) -> str:
-    """Return how many others lack what was said of the first of them."""
+    """Return the clause " (nor have n others)" of an error about the first of `n_found` items."""
     others = counted(n_found - 1, "others")
     return "" if n_found == 1 else f" (nor {'has' if n_found == 2 else 'have'} {others})"

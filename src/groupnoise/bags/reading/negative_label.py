@@ -1,4 +1,4 @@
-"""Which label of bags is negative, by its name."""
+"""Recognise the negative label of bags by its name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OPPOSITES = {
     "inactive": "active",
     "non-musk": "musk",
 }
-"""Negative labels, each with the label beside which it is known as one."""
+"""Negative labels and the label that each is negative beside."""
 NEGATIVE_NAMES = (
     *("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control"),
     *("hintergrund", "keine", "nichts", "kontrolle", "arrière-plan", "aucun", "aucune"),
@@ -71,28 +71,27 @@ COMPLIANT_NAMES = (
     *("conforme", "acceptable", "apte", "apto", "apta", "aceptable", "idoneo", "idonea"),
     *("accettabile", "aceitável"),
 )
-"""Labels that are negative beside their own negation, which is what is looked for."""
+"""Labels that are negative beside their own negation, which is then the positive label."""
 GRADES = frozenset({
     "good", "great", "excellent", "perfect", "better", "best", "super", "gut", "sehr gut", "besser",
     "befriedigend", "bien", "bueno", "buono", "bon",
 })  # fmt: skip
-"""Beside these `ok` and the like are grades, and tell nothing of single instances."""
+"""Beside these, `ok` and the like are grades of whole bags, not negative labels."""
 NEGATION_PREFIXES = (
     *("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no "),
     *("nicht ", "nicht-", "kein ", "keine ", "ohne ", "without ", "pas ", "pas de ", "sans "),
     *("sin ", "senza ", "não ", "nao ", "sem ", "niet ", "niet-", "geen ", "zonder "),
 )
-"""What negates the other of two labels: "non-smoker" beside "smoker"."""
+"""Prefixes of negated labels: "non-smoker" beside "smoker"."""
 
 
 def find_negative_label(
     negative_label: Any, classes: NDArray[Any], labels: BoolArray, *, named: bool = True
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Return the column of the negative label, and a sentence on it.
+    """Return the column of the negative label, or None, and messages for the record.
 
-    Returns `column`: None where there is no negative label; `sentences`: what was recognised.
-    `negative_label`: as the user gave it; "auto" goes by the names. `labels`: of shape (n_bags,
-    n_classes). `named`: whether the labels are names: columns of a 0/1 matrix are only numbered.
+    `negative_label`: the parameter of `fit`; "auto" goes by the names. `labels` (n_bags,
+    n_classes). `named`: whether labels are names; columns of a 0/1 matrix are only numbered.
     """
     if negative_label is None:
         return None, ()
@@ -101,7 +100,7 @@ def find_negative_label(
         # A label may come from a command line as text, so that words are compared.
         found = [k for k, word in enumerate(words) if word == _word(negative_label)]
         if not found and _word(negative_label) in NEGATIVE_NAMES and not labels.any(axis=1).all():
-            return None, ()  # said by bags that have no label
+            return None, ()  # bags without a label are the negative ones
         if not found:
             some = ", ".join(map(repr, classes[:5].tolist()))
             raise ParameterError(
@@ -128,9 +127,9 @@ def find_negative_label(
 
 
 def _negates(word: str, other: str) -> bool:
-    """Tell whether a label is negative beside one other label.
+    """Return whether a label is negative beside one other label.
 
-    What negates `ok` or `conforme` is no lack of something: it is the fault that is looked for.
+    The negation of `ok` or `conforme` is the positive label: the defect to be found.
     """
     well = {*NEGATIVE_NAMES, *BINARY_NEGATIVE_NAMES, *GRADES, *COMPLIANT_NAMES}
     if word in BINARY_NEGATIVE_NAMES:

@@ -1,4 +1,4 @@
-"""What a reader of bags is asked for, whether they lie in one table or in a file each."""
+"""Options of the readers of bags."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from groupnoise.io.tables.sources import Report
 
 @dataclass(frozen=True)
 class BagReadOptions:
-    """What `read_bags` was asked for, by the names of its parameters.
-
-    `form`: of tables, as `read_table` takes it; of a table of labels the encoding alone.
-    """
+    """Parameters of `read_bags`. `form`: keyword arguments of `read_table`."""
 
     report: Report
     group: str | None

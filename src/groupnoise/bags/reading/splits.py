@@ -1,4 +1,4 @@
-"""Which bags are for training: a column of the label table, or a table of a split beside it."""
+"""Train, validation and test split of bags: a column of the label table, or a table of its own."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SPLITS = {
     "validation": ("validation", "valid", "val", "dev"),
     "test": ("test", "testing", "te", "holdout", "held-out"),
 }
-"""What a split column may say, in any case, and the columns of a table of a split."""
+"""Values of a split column and columns of a split table, in any case."""
 SIDE_BY_NAME = {word: side for side, words in SPLITS.items() for word in words}
 SPLIT_FILE = re.compile(r"splits?(_\w+)?\.[ct]sv", re.IGNORECASE)
-"""What tables of splits are called: `splits_0.csv`, beside which CLAM writes two others."""
+"""Names of split tables: `splits_0.csv`, beside which CLAM writes two others."""
 BESIDE_SPLITS = ("_bool", "_descriptor")
 TRUE_OR_FALSE = {"true": True, "1": True, "false": False, "0": False, "": False}
 MAX_HEAD = 1 << 20
-"""Bytes of a table in which its names of columns are looked for."""
+"""Maximum bytes of a header line."""
 
 
 def read_header(table: Path) -> list[str]:
@@ -44,7 +44,7 @@ def read_header(table: Path) -> list[str]:
 
 
 def is_split_table(file: Path) -> bool:
-    """Tell whether a file is called as a table of a split and has its columns."""
+    """Return whether a file has the name and the columns of a split table."""
     if SPLIT_FILE.fullmatch(file.name) is None or not file.is_file():
         return False
     return len(_split_columns(read_header(file))) > 1
@@ -102,10 +102,10 @@ def read_split(
 def read_split_table(
     file: Path, bag_ids: Sequence[str], folder: str, encoding: str | None
 ) -> NDArray[Any]:
-    """Return "train", "validation" or "test" of each bag, and "" of those that are not named.
+    """Return "train", "validation" or "test" of each bag, "" if it is not in the table.
 
-    The table has a column per side, as `train`, `val` and `test`: of the bags of that side, or of
-    true and false beside a column of bags.
+    The table has a column per side (`train`, `val`, `test`), of bag names, or of booleans beside a
+    column of bag names.
     """
     table = read_table(file, decimal=".", encoding=encoding)
     sides = _split_columns(table.frame.columns)
@@ -141,7 +141,7 @@ def read_split_table(
 
 
 def read_split_column(table: Table, column: str) -> NDArray[Any]:
-    """Return "train", "validation" or "test" of each bag, which a column says."""
+    """Return "train", "validation" or "test" of each bag from a column."""
     cells = filled_cells(table, column)
     for row, cell in enumerate(cells.tolist()):
         if cell.lower() not in SIDE_BY_NAME:
@@ -156,7 +156,7 @@ def read_split_column(table: Table, column: str) -> NDArray[Any]:
 
 
 def check_patients_separate(patients: Any, sides: Any, where: Callable[[int], str]) -> None:
-    """Refuse a split that has a patient on both sides; `where`: the place that names a bag."""
+    """Raise if a patient is on both sides of a split; `where`: locates a bag."""
     first: dict[str, tuple[str, int]] = {}
     for bag, (patient, side) in enumerate(zip(patients.tolist(), sides.tolist(), strict=True)):
         earlier, before = first.setdefault(patient, (side, bag))
@@ -169,7 +169,7 @@ def check_patients_separate(patients: Any, sides: Any, where: Callable[[int], st
 
 
 def split_summary(sides: NDArray[Any]) -> str:
-    """Return how many bags each side has, as a sentence says it."""
+    """Return the number of bags per side as text."""
     counts = Counter(sides.tolist())
     return ", ".join(f"{counts[name]} {name}" for name in SPLITS if counts[name])
 
@@ -190,7 +190,7 @@ def filled_cells(table: Table, column: str) -> NDArray[Any]:
 
 
 def _split_columns(columns: Sequence[str]) -> dict[str, str]:
-    """Return which columns are called by a side of a split."""
+    """Return the columns named after a side of a split, and the side."""
     return {name: SIDE_BY_NAME[name.lower()] for name in columns if name.lower() in SIDE_BY_NAME}
 
 

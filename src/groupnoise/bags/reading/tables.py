@@ -1,4 +1,4 @@
-"""A table per bag: which of its columns are features, which are coordinates, and which are none."""
+"""One table per bag: its feature, coordinate and metadata columns."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from groupnoise.io.tables.sources import Report, say_nothing
 from groupnoise.io.tables.table import Table, read_table
 
 COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
-"""Pairs of columns that are coordinates in a table."""
+"""Column pairs read as coordinates."""
 METADATA_ROLES = ("label", "truth", "group", "patient", "split")
-"""Parts whose usual names are those of no feature."""
+"""Roles whose usual column names are not features."""
 MAX_SAMPLED_TABLES = 64
-"""Bags whose tables tell which columns are features; a single one may lack what is rare."""
+"""Tables sampled to choose feature columns; a single one may lack rare values."""
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What is read of each file of a bag.
+    """What is read from the file of a bag.
 
     `features`: the array of the features, or in a table their columns. `names`: columns that a
     table must have, in this order. `truth`: the array or column of the labels of objects. `form`:
@@ -52,9 +52,9 @@ class FileOptions:
 
 
 def file_options(tables: Sequence[Path], options: BagReadOptions) -> FileOptions:
-    """Return what is read of each bag; which columns are features, tables of many bags tell.
+    """Return what to read from each bag; feature columns are chosen from many of the tables.
 
-    `tables`: those of all bags, if each has one.
+    `tables`: of all bags, if each has one.
     """
     form = options.form
     truth = options.truth if options.labels_needed else None
@@ -75,10 +75,10 @@ def file_options(tables: Sequence[Path], options: BagReadOptions) -> FileOptions
 
 
 def choose_features(tables: Sequence[Table], spec: FileOptions, report: Report) -> Any:
-    """Return the columns that are features of all bags, or None where they come in lists.
+    """Return the feature columns of all bags, or None if features come in lists.
 
-    A column that no bag differs in is none, nor is one that is the same in all rows of each bag:
-    what is known of a bag as a whole may give its label away. `tables`: of some of the bags.
+    Columns that are constant, overall or within each bag, are left out: the latter may leak the
+    label of the bag. `tables`: of some of the bags.
     """
     frame = pl.concat([table.frame for table in tables], how="diagonal_relaxed")
     ends = np.cumsum([len(table) for table in tables])
@@ -128,19 +128,19 @@ def choose_features(tables: Sequence[Table], spec: FileOptions, report: Report) 
 def _names_of_features(
     whole: Table, taken: Collection[str], bag_of_row: NDArray[Any], features: Any, report: Report
 ) -> Any:
-    # Missing numbers are refused where each bag is read, which knows what can be done with them.
+    # Missing numbers are refused later, where each bag is read.
     fill = Fill(say_nothing)
     return features_of_table(whole, features, taken, report, None, bag_of_row, fill=fill)[1]
 
 
 def _metadata_columns(columns: Sequence[str]) -> list[str]:
-    """Return the columns that are called like a label, a bag or whom it comes from."""
+    """Return the columns named like labels, bags or patients."""
     names = {name for part in METADATA_ROLES for name in USUAL_NAMES[part]}
     return [name for name in columns if plain_name(name) in names]
 
 
 def _constant_within_bags(frame: pl.DataFrame, bag_of_row: NDArray[Any]) -> list[str]:
-    """Return the columns that are the same in all rows of each bag, where bags have several."""
+    """Return the columns that are constant within every bag, if bags have several rows."""
     if len(np.unique(bag_of_row)) == len(bag_of_row) or not frame.width:
         return []
     kinds = frame.group_by(pl.Series("bag", bag_of_row)).agg(pl.all().n_unique())
@@ -148,7 +148,7 @@ def _constant_within_bags(frame: pl.DataFrame, bag_of_row: NDArray[Any]) -> list
 
 
 def check_has_columns(origin: str, names: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse a table of a bag that lacks a column of features which others have."""
+    """Raise if a table lacks a feature column of other bags."""
     there = set(columns)
     gone = [name for name in names if not {name, name.rpartition(BETWEEN)[0]} & there]
     if gone:
@@ -159,13 +159,13 @@ def check_has_columns(origin: str, names: Sequence[str], columns: Sequence[str])
 
 
 def find_coordinates(columns: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
-    """Return the pair of columns that are coordinates, if none of them is named as a feature."""
+    """Return the pair of coordinate columns, unless one is an explicit feature."""
     pair = next((p for p in COORDINATE_COLUMNS if set(p) <= set(columns)), ())
     return () if set(pair) & set(named) else pair
 
 
 def find_truth(columns: Sequence[str], given: str | None, origin: str) -> str | None:
-    """Return the column or array of the labels of objects: the one given, or one called so."""
+    """Return the column or array of object labels: the explicit one, or one with a usual name."""
     if given is not None:
         return check_column(given, columns, origin, "to be the truth", "truth")
     labels = USUAL_NAMES["label"]

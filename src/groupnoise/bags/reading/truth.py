@@ -1,4 +1,4 @@
-"""The labels of objects that files of bags hold, or a folder beside them with a file per bag."""
+"""Labels of bags and of their objects stored with the files of bags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from groupnoise.io.tables.table import Table
 
 
 def read_labels_in_files(bags: Sequence[BagFile], options: BagReadOptions) -> BagLabels | None:
-    """Return the label that each file of a bag holds itself; None where the first has none."""
+    """Return the labels stored in the files of bags; None if the first has none."""
     words: list[str] = []
     for bag in bags:
         if bag.path.suffix.lower() in TABLES:
@@ -39,7 +39,7 @@ def read_labels_in_files(bags: Sequence[BagFile], options: BagReadOptions) -> Ba
 
 
 def read_object_labels(given: NDArray[Any] | None, bag: BagFile, size: int) -> NDArray[Any] | None:
-    """Return the label of each object of a bag as a word, if its files say it."""
+    """Return the label of each object of a bag as text, None if its files have none."""
     values, place = given, str(bag.path)
     if bag.truth is not None:
         place = str(bag.truth.parent)
@@ -68,7 +68,7 @@ def add_object_labels(
     offsets: IntArray,
     options: BagReadOptions,
 ) -> tuple[BagLabels, IntArray]:
-    """Return labels of bags, and the class of each object, -1 where it has none or is not known."""
+    """Return bag labels, and the class of each object, -1 if it has none or is unknown."""
     names = [*found.class_names, *options.known.classes]
     by_number = {number_spelling(name): name for name in names}
     bag_of_row = np.repeat(np.arange(len(bags)), np.diff(offsets))

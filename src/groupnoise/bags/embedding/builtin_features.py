@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.embedding import Cut, Embedded, RawKind
+from groupnoise.bags.embedding import CutOptions, Embedded, RawKind
 from groupnoise.bags.embedding.spectrogram import HOP, N_BANDS, RATE, WINDOW, log_bands, mel_bank
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
@@ -32,7 +32,7 @@ PERCENTILES = (10, 50, 90)
 Encoder = Callable[[Any], Any]
 
 
-def tile_features(cut: Cut) -> tuple[str, ...]:
+def tile_features(cut: CutOptions) -> tuple[str, ...]:
     """Return what the numbers that describe a tile are called."""
     channels = ("red", "green", "blue")
     figures = ("mean", "deviation", *(f"percentile_{p}" for p in PERCENTILES))
@@ -49,7 +49,7 @@ def tile_features(cut: Cut) -> tuple[str, ...]:
     )
 
 
-def check_cut(cut: Cut) -> None:
+def check_cut(cut: CutOptions) -> None:
     """Refuse tiles that are too small to be described."""
     if cut.size < MIN_SIZE or cut.size != int(cut.size) or cut.stride != int(cut.stride):
         raise ParameterError(
@@ -90,7 +90,7 @@ def open_picture(path: Path) -> NDArray[np.uint8]:
         ) from None
 
 
-def embed_picture(path: Path, cut: Cut, encoder: Encoder | None = None) -> Embedded:
+def embed_picture(path: Path, cut: CutOptions, encoder: Encoder | None = None) -> Embedded:
     """Cut a picture into tiles and describe them.
 
     Tiles lie on a grid from the upper left corner. One that reaches over the edge is filled with
@@ -217,7 +217,7 @@ def _texture(grey: FloatArray) -> FloatArray:
 PICTURES = RawKind(
     (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp"),
     ("x", "y"),
-    Cut(size=64, stride=64, background=0.02),
+    CutOptions(size=64, stride=64, background=0.02),
     tile_features,
     embed_picture,
 )
@@ -280,12 +280,14 @@ def learn_words(paths: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def sentence_features(cut: Cut) -> tuple[str, ...]:
+def sentence_features(cut: CutOptions) -> tuple[str, ...]:
     """Return the words."""
     return tuple(cut.state["words"])
 
 
-def embed_text(path: Path, cut: Cut, encoder: Callable[[list[str]], Any] | None = None) -> Embedded:
+def embed_text(
+    path: Path, cut: CutOptions, encoder: Callable[[list[str]], Any] | None = None
+) -> Embedded:
     """Cut a text into sentences and weigh the words of each.
 
     Result: rows of unit length (zero for sentences of unknown words alone); coordinates are the
@@ -309,7 +311,7 @@ def embed_text(path: Path, cut: Cut, encoder: Callable[[list[str]], Any] | None 
     return Embedded(features.astype(np.float32), places)
 
 
-def segment_features(cut: Cut) -> tuple[str, ...]:
+def segment_features(cut: CutOptions) -> tuple[str, ...]:
     """Return what the numbers that describe a segment are called."""
     return tuple(f"band_{band:02d}_{figure}" for figure in FIGURES for band in range(N_BANDS))
 
@@ -344,7 +346,7 @@ def open_recording(path: Path) -> FloatArray:
     return resample_poly(plain, RATE // shared, int(rate) // shared)
 
 
-def embed_recording(path: Path, cut: Cut, encoder: Any = None) -> Embedded:
+def embed_recording(path: Path, cut: CutOptions, encoder: Any = None) -> Embedded:
     """Cut a recording into segments and describe them.
 
     Result: coordinates are the seconds where a segment begins and ends. `cut`: size and stride in
@@ -373,12 +375,12 @@ def _describe(samples: FloatArray, bank: FloatArray) -> FloatArray:
 
 
 TEXTS = RawKind(
-    (".txt",), PLACES, Cut(size=1, stride=1, background=0), sentence_features, embed_text
+    (".txt",), PLACES, CutOptions(size=1, stride=1, background=0), sentence_features, embed_text
 )
 RECORDINGS = RawKind(
     (".wav",),
     PLACES,
-    Cut(size=1.0, stride=1.0, background=0.001),
+    CutOptions(size=1.0, stride=1.0, background=0.001),
     segment_features,
     embed_recording,
 )
