@@ -218,12 +218,19 @@ def added_evidence(history, objects, targets, bias, blocks):
     return scores
 
 
-def added_evidence_loss(history, objects, targets, bias, blocks):
-    """The mean of -log P(next click) over all clicks of a history but the first."""
+def levelled(loss, levelling):
+    """A loss that beyond four nats rises by at most 1 / levelling more."""
+    if not levelling or loss <= 4.0:
+        return loss
+    return 4.0 + (1.0 - exp(-levelling * (loss - 4.0))) / levelling
+
+
+def added_evidence_loss(history, objects, targets, bias, blocks, levelling=0.0):
+    """The mean of -log P(next click), levelled, over all clicks of a history but the first."""
     losses = []
     for end in range(1, len(history)):
         scores = added_evidence(history[:end], objects, targets, bias, blocks)
-        losses.append(log_sum_exp(scores) - scores[history[end]])
+        losses.append(levelled(log_sum_exp(scores) - scores[history[end]], levelling))
     return total(losses) / len(losses)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from groupnoise.core.compiled import LANES, Kernel
+from groupnoise.core.compiled import CLEAR_LOSS, LANES, Kernel
 
 LOG2_E = math.log2(math.e)
 
@@ -75,19 +75,33 @@ def cross_entropy(
     offset: Tensor,
     positive: Tensor,
     loop: Kernel | None = None,
+    levelling: float = 0.0,
 ) -> Tensor:
     """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
 
     Differentiable once in queries, candidates and offset. `positive`: which candidate is right for
     each query. `loop`: the compiled :func:`~groupnoise.core.compiled.cross_entropy_kernel`; None
-    leaves everything to torch.
+    leaves everything to torch. `levelling`: see :func:`levelled`.
     """
     if loop is not None:
-        return _BlockedCrossEntropy.apply(queries, candidates, offset, positive, loop)  # type: ignore[no-untyped-call]
+        return _BlockedCrossEntropy.apply(queries, candidates, offset, positive, loop, levelling)  # type: ignore[no-untyped-call]
     if len(queries) * len(candidates) <= KEPT_ELEMENTS:
-        return _CrossEntropy.apply(queries, candidates, offset, positive)  # type: ignore[no-untyped-call]
+        return _CrossEntropy.apply(queries, candidates, offset, positive, levelling)  # type: ignore[no-untyped-call]
     logits = (queries * F.embedding(positive, candidates)).sum(-1) + offset[positive]
-    return (log_normalizer(queries, candidates, offset) - logits).mean()
+    return levelled(log_normalizer(queries, candidates, offset) - logits, levelling).mean()
+
+
+def levelled(losses: Tensor, levelling: float) -> Tensor:
+    """Return losses that rise ever less beyond four nats, to at most 1 / levelling more.
+
+    With u_0 = 4, a loss u > u_0 becomes u_0 + (1 - exp(-levelling (u - u_0))) / levelling: a target
+    of probability p, if that is below exp(-u_0), moves the model p ** levelling times as far as by
+    the cross-entropy, up to a factor. 0 changes nothing.
+    """
+    if not levelling:
+        return losses
+    over = (losses - float(CLEAR_LOSS)).clamp_min(0.0)
+    return losses - over - torch.expm1(-levelling * over) / levelling
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -95,24 +109,31 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, queries: Tensor, candidates: Tensor, offset: Tensor, positive: Tensor
+        ctx: Any,
+        queries: Tensor,
+        candidates: Tensor,
+        offset: Tensor,
+        positive: Tensor,
+        levelling: float,
     ) -> Tensor:
         logits = torch.addmm(offset, queries, candidates.t())
         right = logits.gather(1, positive.unsqueeze(-1)).squeeze(-1)
         shift, exponentials, total = shifted_exponentials(logits)
         # Of p - 1 at the positive, times the total that all of its row are divided by.
         exponentials.scatter_add_(1, positive.unsqueeze(-1), -total.unsqueeze(-1))
-        ctx.save_for_backward(queries, candidates, exponentials, total)
-        return (shift + total.log() - right).mean()
+        losses = shift + total.log() - right
+        share = (-levelling * (losses - float(CLEAR_LOSS)).clamp_min(0.0)).exp()
+        ctx.save_for_backward(queries, candidates, exponentials, share / total)
+        return levelled(losses, levelling).mean()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        queries, candidates, slopes, total = ctx.saved_tensors
-        weight = (upstream / (len(queries) * total)).unsqueeze(-1)
+        queries, candidates, slopes, share = ctx.saved_tensors
+        weight = (share * (upstream / len(queries))).unsqueeze(-1)
         grad_queries = torch.mm(slopes, candidates).mul_(weight)
         grad_candidates = torch.mm(slopes.t(), queries * weight)
-        return grad_queries, grad_candidates, torch.mv(slopes.t(), weight.squeeze(-1)), None
+        return grad_queries, grad_candidates, torch.mv(slopes.t(), weight.squeeze(-1)), None, None
 
 
 class _BlockedCrossEntropy(torch.autograd.Function):
@@ -129,6 +150,7 @@ class _BlockedCrossEntropy(torch.autograd.Function):
         offset: Tensor,
         positive: Tensor,
         loop: Kernel,
+        levelling: float,
     ) -> Tensor:
         n_queries, n_candidates = len(queries), len(candidates)
         height = min(n_queries, max(1, BLOCK_ELEMENTS // n_candidates))
@@ -147,6 +169,7 @@ class _BlockedCrossEntropy(torch.autograd.Function):
                 offset.numpy(),
                 positive[block].numpy(),
                 weight,
+                np.float32(levelling),
                 losses[block].numpy(),
                 grad_offset.numpy(),
                 lanes,
@@ -159,7 +182,7 @@ class _BlockedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(upstream * each for each in ctx.saved_tensors), None, None)
+        return (*(upstream * each for each in ctx.saved_tensors), None, None, None)
 
 
 class _LogNormalizer(torch.autograd.Function):

@@ -30,6 +30,8 @@ C1, C2, C3, C4, C5, C6 = (
 """Taylor coefficients of 2 ** x, accurate to single precision for |x| <= 0.5."""
 LANES = 64
 """Width of the vectorized search for the maximum."""
+CLEAR_LOSS = np.float32(4.0)
+"""Nats up to which a loss that levels off is the cross-entropy itself."""
 
 
 class Kernels(NamedTuple):
@@ -162,14 +164,22 @@ def power_of_two(exponent: Any) -> Any:
 
 
 def slopes(
-    logits: Any, offset: Any, positive: Any, weight: Any, losses: Any, total: Any, lanes: Any
+    logits: Any,
+    offset: Any,
+    positive: Any,
+    weight: Any,
+    levelling: Any,
+    losses: Any,
+    total: Any,
+    lanes: Any,
 ) -> None:
-    """Write the gradient of the cross-entropy in place of the logits.
+    """Write the gradient of the cross-entropy, which may level off, in place of the logits.
 
     `logits` (n, n_candidates): before the offset of each candidate is added. `positive`: which of
-    them is right in each row. `weight`: of a row in the sum. `losses`: of each row, not weighted.
-    `total` (n_candidates): the gradient by the offset, is added to. `lanes`: space; its length is
-    that of pieces in which the largest logit is searched for.
+    them is right in each row. `weight`: of a row in the sum. `levelling`: see
+    :func:`groupnoise.core.chunked_softmax.levelled`. `losses`: of each row, not weighted. `total`
+    (n_candidates): the gradient by the offset, is added to. `lanes`: space; its length is that of
+    pieces in which the largest logit is searched for.
     """
     n, n_candidates = logits.shape
     width = len(lanes)
@@ -195,10 +205,16 @@ def slopes(
             value = power_of_two(LOG2_E * (own[k] - largest))
             own[k] = value
             sum_ += value
-        losses[row] = largest - right + np.log(sum_)
-        scale = weight / sum_
+        loss = largest - right + np.log(sum_)
+        share = ONE
+        if levelling > ZERO and loss > CLEAR_LOSS:
+            share = np.exp(levelling * (CLEAR_LOSS - loss))
+            loss = CLEAR_LOSS + (ONE - share) / levelling
+        losses[row] = loss
+        slope = weight * share
+        scale = slope / sum_
         for k in range(n_candidates):
             own[k] *= scale
-        own[positive[row]] -= weight
+        own[positive[row]] -= slope
         for k in range(n_candidates):
             total[k] += own[k]

@@ -15,7 +15,8 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
 )
 from groupnoise.clicks.evidence import decide as automatic
-from groupnoise.clicks.evidence.decide import affordable, averages_to_try
+from groupnoise.clicks.evidence.averages import averages_to_try, larger_average
+from groupnoise.clicks.evidence.decide import affordable
 from groupnoise.clicks.evidence.model import about_popularity, asking_others, gains, hold_out_last
 from groupnoise.clicks.evidence.options import DEEP, click_options
 from groupnoise.core import ndcg_at_k
@@ -379,3 +380,18 @@ def test_an_average_within_the_error_of_its_leading_member_is_tried_as_long():
     # Of a leader that is quick to train no average is tried that takes several times as long.
     quick = {"order": 0.3, "two": 0.29, "both": 0.285, "deep": 0.28, "three": 0.2}
     assert rivals("order", quick) == ["both"]
+
+
+def test_of_averages_that_are_level_the_one_of_more_members_is_taken():
+    both, three, deep = (
+        Option(name, {"encoder": encoder}, "")
+        for name, encoder in (("both", ("r", None)), ("three", ("d", "r", None)), ("deep", "d"))
+    )
+    gain = np.tile([0.0, 0.5, 1.0], 100)
+    noise = np.tile([0.3, -0.3], 150)
+    behind = {"both": gain, "three": gain - 0.01 + noise, "deep": gain}
+    assert larger_average([both, three, deep], behind) is three
+    assert larger_average([both, three], {**behind, "three": gain - 0.01}) is None
+    assert larger_average([both, three], {"both": gain}) is None
+    assert larger_average([three, both], behind) is None
+    assert larger_average([deep, three], behind) is None

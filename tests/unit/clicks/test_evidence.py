@@ -1,5 +1,7 @@
 """Evidence added over a history: the fast paths against plain loops, and training."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -96,19 +98,27 @@ def test_a_click_alone_is_its_own_query():
     np.testing.assert_allclose(mixture.queries[0], evidence.objects[5], rtol=1e-6)
 
 
+@pytest.mark.parametrize("levelling", [0.0, 0.5])
+@pytest.mark.parametrize("path", ["kept", "chunked", "loops"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_values_and_gradients_of_the_loss_are_those_of_a_loop(shared):
+def test_values_and_gradients_of_the_loss_are_those_of_a_loop(shared, path, levelling, monkeypatch):
     history = HISTORIES[0]
     model = small_model(shared=shared).eval()
-    loss = batch_loss(model, torch.tensor([history]), EXACT, torch.Generator())
-    loss.backward()
+    if path == "chunked":
+        monkeypatch.setattr("groupnoise.core.chunked_softmax.KEPT_ELEMENTS", 0)
+    plan = replace(EXACT, levelling=levelling)
+    loss = descend_loss(
+        model, torch.tensor([history]), plan, torch.Generator(),
+        loops=PLAIN if path == "loops" else None,
+    )  # fmt: skip
 
     twin = small_model(shared=shared).double()
-    expected = reference.added_evidence_loss(
-        history, twin.objects, twin.targets, twin.bias, blocks_of(twin)
-    )
+    tables = (twin.objects, twin.targets, twin.bias, blocks_of(twin))
+    expected = reference.added_evidence_loss(history, *tables, levelling)
     expected.backward()
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    is_levelled = expected < reference.added_evidence_loss(history, *tables) - 0.1
+    assert bool(is_levelled) == bool(levelling)
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
     for (name, fast), (_, slow) in zip(
         model.named_parameters(), twin.named_parameters(), strict=True
     ):
@@ -139,7 +149,7 @@ def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives,
     clicks = np.full((len(sizes), max(sizes)), n_items)
     for row, size in enumerate(sizes):
         clicks[row, :size] = rng.integers(n_items, size=size)
-    plan = EvidencePlan(n_negatives=n_negatives)
+    plan = EvidencePlan(n_negatives=n_negatives, levelling=0.5)
 
     def gradient(n_parts, n_sets, loops=None, *, training=True):
         reader = None

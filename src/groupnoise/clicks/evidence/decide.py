@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from groupnoise.clicks.evaluation.ranking_slices import clicked_before
+from groupnoise.clicks.evidence.averages import averages_to_try, larger_average
 from groupnoise.clicks.evidence.linear import (
     Linear,
     about_linear,
@@ -30,7 +31,6 @@ from groupnoise.clicks.evidence.model import (
     hold_out_last,
 )
 from groupnoise.clicks.evidence.options import (
-    DEEP,
     EvidenceLearner,
     also_saying,
     click_options,
@@ -196,6 +196,7 @@ class _Findings:
     ) -> None:
         """Try the options and choose the best that is affordable; `grows`: as there."""
         models: dict[str, Evidence] = {}
+        gained: dict[str, FloatArray] = {}
 
         def evaluate(option: Option, share: Any) -> FloatArray:
             models[option.name] = learner.tried(
@@ -204,7 +205,8 @@ class _Findings:
                 float(share),
                 also_saying(on_epoch, trial=option.name),
             )
-            return evidence_gains(models[option.name], held.asked)
+            gained[option.name] = evidence_gains(models[option.name], held.asked)
+            return gained[option.name]
 
         search = successive_halving(
             options,
@@ -219,14 +221,24 @@ class _Findings:
             scores = evaluate(average, 1.0)
             score, error = float(scores.mean()), standard_error(scores)
             tried.append(Trial(average.name, 1, 1.0, score, error, watch.seconds()))
+        whole = {trial.option: gained[trial.option] for trial in tried if trial.rung > 0}
         if len(tried) > len(search.trials):
-            whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
             self.reasons.append(
                 f"{ranking[0].name!r} led after a third of its epochs; averages were then tried "
                 "with all epochs too."
             )
-            ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
-        self.reasons += explain_not_best(tried, ranking[0].name)
+            reached = {name: float(scores.mean()) for name, scores in whole.items()}
+            ranking = sorted(ranking, key=lambda each: -reached.get(each.name, -1.0))
+        larger = larger_average(ranking, whole)
+        if larger is None:
+            self.reasons += explain_not_best(tried, ranking[0].name)
+        else:
+            self.reasons.append(
+                f"{ranking[0].name!r} scored higher ({whole[ranking[0].name].mean():.4f}, against "
+                f"{whole[larger.name].mean():.4f} of {larger.name!r}), but not beyond the error of "
+                "the comparison: of averages that are level the one of more members is taken."
+            )
+            ranking = [larger, *(option for option in ranking if option is not larger)]
         self.trials, self.seconds = tuple(tried), search.seconds
         if search.out_of_time:
             self.reasons.append(_skipped(options, search.trials, budget))
@@ -267,46 +279,6 @@ class _Findings:
                 "the same user; `evaluate` also reports figures for new items alone."
             )
         self.warnings += about_popularity(gain, popular, is_again)
-
-
-def averages_to_try(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
-    """Return the averages of members that must be tried with all epochs too.
-
-    A member that fits noise leads after a third of its epochs and falls behind with all of them:
-    averages of several fit less of it. And where an average that holds the leader lay within the
-    error of the trial, chance alone would decide between them. Averages cost little more than
-    their members, whatever the budget.
-
-    Those that were not tried with all epochs; where the leader is an average and gained, only one
-    that holds its members and cheap ones.
-    `ranking`: best first. `trials`: of the search, rung by rung.
-    """
-    leader = member_encoders(ranking[0].parameters["encoder"])
-    own = [trial for trial in trials if trial.option == ranking[0].name]
-    if len(own) < 2 or own[0].score is None or own[-1].score is None:
-        return []
-    whole = {trial.option for trial in trials if trial.rung > 0}
-    averages = [
-        option
-        for option in ranking
-        if option.name not in whole and len(member_encoders(option.parameters["encoder"])) > 1
-    ]
-    if own[-1].score <= own[0].score:
-        return averages
-    level = own[0].score - (own[0].std_error or 0.0)
-    near = {trial.option for trial in trials if trial.score is not None and trial.score >= level}
-
-    def is_cheap(option: Option) -> bool:
-        members = member_encoders(option.parameters["encoder"])
-        return leader[0] in members and (DEEP in leader or DEEP not in members)
-
-    if len(leader) > 1:
-        return [
-            option
-            for option in averages
-            if set(leader) < set(member_encoders(option.parameters["encoder"])) and is_cheap(option)
-        ]
-    return [option for option in averages if option.name in near and is_cheap(option)][:1]
 
 
 def affordable(

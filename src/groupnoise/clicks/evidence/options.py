@@ -46,6 +46,9 @@ alone to fit noise with."""
 SPECTRAL_WINDOW = 5
 SPECTRAL_RATE = 0.3
 DENSE_CLICKS_PER_ITEM = 50
+LEVELLING = 0.2
+"""How soon the loss of a click levels off: many clicks of a log that is not dense are foretold by
+nothing before them, and by the cross-entropy these would move the vectors most."""
 MIN_HISTORY, MAX_HISTORY = 20, 200
 SMALL_LOG, LARGE_LOG = 20_000, 300_000
 """Targets up to which a batch is smaller, and beyond which it is larger; more passes than four over
@@ -70,6 +73,7 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
         "batch_size": 256 if n_targets <= SMALL_LOG else 512 if n_targets <= LARGE_LOG else 1024,
         "learning_rate": 5e-3,
         "weight_decay": 0.3 if is_dense else 1.0,
+        "levelling": 0.0 if is_dense else LEVELLING,
     }
 
     rows: list[tuple[str, str, bool, Any]] = [

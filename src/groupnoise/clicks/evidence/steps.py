@@ -55,6 +55,8 @@ class EvidencePlan:
     `dropout`: chance of a click to be left out of the contexts of a batch.
     `n_negatives`: items drawn beside all targets of a batch, or of half a large one, whose sum
         stands for all others; None, or a catalogue hardly larger, takes the exact softmax.
+    `levelling`: how soon the loss of a target levels off that the clicks before it do not tell; see
+        :func:`groupnoise.core.chunked_softmax.levelled`. 0 is the cross-entropy.
     """
 
     max_epochs: int = 6
@@ -63,6 +65,7 @@ class EvidencePlan:
     weight_decay: float = 1.0
     dropout: float = 0.2
     n_negatives: int | None = 1500
+    levelling: float = 0.0
 
     def __post_init__(self) -> None:
         check_count("max_epochs", self.max_epochs)
@@ -72,6 +75,7 @@ class EvidencePlan:
         check_dropout(self.dropout)
         if self.n_negatives is not None:
             check_count("n_negatives", self.n_negatives)
+        check_positive("levelling", self.levelling, allow_zero=True)
 
     @classmethod
     def of(
@@ -84,6 +88,7 @@ class EvidencePlan:
             learning_rate=rate_scale * parameters["learning_rate"],
             weight_decay=parameters["weight_decay"],
             n_negatives=None if parameters["candidates"] == "full" else parameters["n_negatives"],
+            levelling=parameters.get("levelling", 0.0),  # of logs learned from before it was there
         )
 
     def defers(self, n_items: int) -> bool:
@@ -131,6 +136,7 @@ class SequenceBatch(NamedTuple):
     `is_real` (size, n): whether a click follows; None where one always does.
     `vectors` (n_candidates, dim), `bias` (n_candidates,): of what stands for the catalogue.
     `positive` (n_targets,): which of it each next click is.
+    `levelling`: of the loss.
     """
 
     features: Tensor
@@ -139,6 +145,7 @@ class SequenceBatch(NamedTuple):
     vectors: Tensor
     bias: Tensor
     positive: Tensor
+    levelling: float
 
     def loss(
         self, model: EvidenceModel, shared: SharedOfBatch, drawn: Sequence[Tensor] | None
@@ -174,7 +181,7 @@ class SequenceBatch(NamedTuple):
                 shared.loops.rows,
             )
         loop = None if shared.loops is None else shared.loops.slopes
-        return cross_entropy(contexts, self.vectors, self.bias, self.positive, loop)
+        return cross_entropy(contexts, self.vectors, self.bias, self.positive, loop, self.levelling)
 
     def parts(self, n_parts: int) -> list[tuple[slice, slice, SequenceBatch]]:
         """Cut the sequences into parts of about as many targets, with the steps they have."""
@@ -252,7 +259,9 @@ def read_sets(
     found = []
     for own, (shape, is_all, of_clicks, of_items) in zip(features, drafts, strict=True):
         vectors = model.targets if is_all else next(rows)
-        found.append(SequenceBatch(own.view(*shape, -1), *of_clicks, vectors, *of_items))
+        found.append(
+            SequenceBatch(own.view(*shape, -1), *of_clicks, vectors, *of_items, plan.levelling)
+        )
     return found
 
 
