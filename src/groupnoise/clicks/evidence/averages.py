@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from groupnoise.clicks.evidence.options import DEEP, member_encoders
 from groupnoise.core.arrays import FloatArray
-from groupnoise.decisions.halving import is_level
+from groupnoise.decisions.halving import is_tied
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial
 
@@ -70,7 +70,7 @@ def larger_average(ranking: Sequence[Option], gained: Mapping[str, FloatArray]) 
         for option in ranking
         if set(leader) < set(member_encoders(option.parameters["encoder"]))
         and option.name in gained
-        and is_level(best, gained[option.name], LEVEL)
+        and is_tied(best, gained[option.name], LEVEL)
     ]
     return max(
         larger, key=lambda each: len(member_encoders(each.parameters["encoder"])), default=None
