@@ -41,7 +41,7 @@ def wait_until(condition):
         time.sleep(0.05)
 
 
-def weights_of(folder):
+def weights_digest(folder):
     return MaxMatchingRecommender.load(folder).item_vectors()
 
 
@@ -85,7 +85,7 @@ def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one(tmp_path)
     code, _, errors = finish(process)
     assert code == 0, errors
     for killed, calm in zip(
-        weights_of(tmp_path / "killed"), weights_of(tmp_path / "calm"), strict=True
+        weights_digest(tmp_path / "killed"), weights_digest(tmp_path / "calm"), strict=True
     ):
         np.testing.assert_array_equal(killed, calm)
 
@@ -142,6 +142,6 @@ def test_torchrun_runs_the_same_training(tmp_path):
     assert code == 0, errors
     run_torchrun(*FIT[1:], "-o", tmp_path / "theirs", *SMALL, count=2)
     for ours, theirs in zip(
-        weights_of(tmp_path / "ours"), weights_of(tmp_path / "theirs"), strict=True
+        weights_digest(tmp_path / "ours"), weights_digest(tmp_path / "theirs"), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)

@@ -157,27 +157,27 @@ def test_a_log_of_another_shop_is_refused(shop: Path, tmp_path: Path) -> None:
 def test_another_log_than_that_of_before_is_refused_or_questioned(
     shop: Path, tmp_path: Path
 ) -> None:
-    def go_on(new: Path, old: Path) -> str:
+    def update_model(new: Path, old: Path) -> str:
         return run("fit", new, "--from", shop / "model", "--old", old, "-o", tmp_path / "model")
 
     yesterday, today = shop / "yesterday.csv", shop / "today.csv"
     foreign = write_log(tmp_path / "foreign.csv", [("u1", f"x{item}", item) for item in range(9)])
     with pytest.raises(GroupNoiseError, match=r"foreign.csv is not the earlier log: .* yesterday"):
-        go_on(today, foreign)
+        update_model(today, foreign)
     strange = [(f"v{user}", f"i{item}", item) for user in range(30) for item in (2, 4, 7)]
-    said = go_on(today, write_log(tmp_path / "strange.csv", strange))
+    said = update_model(today, write_log(tmp_path / "strange.csv", strange))
     assert "strange.csv is probably not the earlier log" in said
     assert "learned yesterday, 60 histories, and none of these is in it" in said
     # The log of before, grown by clicks and users, is what it was.
     grown = tmp_path / "grown.csv"
     grown.write_text(yesterday.read_text() + "u3,i4,77\nu200,i4,78\nu200,i5,79\n")
     for log in (yesterday, grown):
-        assert "the earlier log" not in go_on(today, log)
-    assert "has learned most of" in go_on(grown, yesterday)
+        assert "the earlier log" not in update_model(today, log)
+    assert "has learned most of" in update_model(grown, yesterday)
     both = tmp_path / "both.csv"
     both.write_text(yesterday.read_text() + today.read_text().partition("\n")[2])
-    assert "ends with the clicks of" in go_on(today, both)
-    assert "ends with the clicks of" not in go_on(today, yesterday)
+    assert "ends with the clicks of" in update_model(today, both)
+    assert "ends with the clicks of" not in update_model(today, yesterday)
 
 
 def test_ids_that_lost_their_zeros_are_told_of(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def test_columns_can_be_named_wherever_a_file_is_read(name):
         for parameter in NAMED[name].params
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
-    reads_votes = name in (("resolve",), ("review",))
-    assert set(VOTE_OPTIONS if reads_votes else FILE_OPTIONS) <= there
+    with_vote_options = name in (("resolve",), ("review",))
+    assert set(VOTE_OPTIONS if with_vote_options else FILE_OPTIONS) <= there
 
 
 def test_methods_prints_every_default_as_a_value(command):

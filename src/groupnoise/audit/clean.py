@@ -26,9 +26,9 @@ from groupnoise.io.datasets import (
     subset_rows,
 )
 from groupnoise.io.files import atomic_path
-from groupnoise.io.labels.columns import hold_one_label_each
-from groupnoise.io.labels.memberships import LABEL_SEPARATORS, literals
-from groupnoise.io.labels.spellings import JOINTS, spelling_key
+from groupnoise.io.labels.columns import are_single_label_columns
+from groupnoise.io.labels.memberships import LABEL_SEPARATORS, parse_literals
+from groupnoise.io.labels.spellings import WEAK_SEPARATORS, spelling_key
 from groupnoise.io.setting import RowLabels, setting_of
 from groupnoise.io.tables.cells import BOOLEANS
 from groupnoise.io.tables.table import Table
@@ -37,7 +37,7 @@ FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow", ".xlsx")
 """Suffixes that make a cleaned copy a file."""
 _WEIGHT = re.compile(r"\s*([:=]\s*[\d.]+|\([\d.]+\))\s*$")
 """What stands behind a label of so much weight."""
-MUCH = 0.2
+SUSPICIOUS_SHARE = 0.2
 """Share of the data beyond which an audit that drops it is to be doubted."""
 
 
@@ -84,7 +84,7 @@ def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
     labels, bare = dataset.labels.copy(), dataset.labels.sum(axis=1) == 0
     labels[bags[targets >= 0], targets[targets >= 0]] = False
     bare[bags[targets < 0]] = False
-    kept = _some_left(labels.any(axis=1) | bare)
+    kept = _check_some_left(labels.any(axis=1) | bare)
     return subset_bags(replace(dataset, labels=labels), kept)
 
 
@@ -98,7 +98,7 @@ def clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> Parti
     candidates[issues.groups["source"], issues.groups["object"]] = True
     kept = np.ones(len(candidates), dtype=bool)
     kept[issues.groups["source"][issues.ranked("wrong_target")]] = False
-    return subset_rows(replace(dataset, candidates=candidates), _some_left(kept))
+    return subset_rows(replace(dataset, candidates=candidates), _check_some_left(kept))
 
 
 def clean_clicks(
@@ -117,10 +117,10 @@ def clean_clicks(
         kept &= ~np.isin(dataset.histories.group_of_object, issues.users["source"])
     # Places and counts in the notes are those of the log as it was.
     notes = {"clicks_dropped": int((~kept).sum())}
-    return replace(keep_clicks(dataset, _some_left(kept)), notes=notes)
+    return replace(keep_clicks(dataset, _check_some_left(kept)), notes=notes)
 
 
-def about_cleaned(dataset: Any, cleaned: Any) -> tuple[str, bool]:
+def describe_changes(dataset: Any, cleaned: Any) -> tuple[str, bool]:
     """Return what a cleaned copy lacks, in half a sentence, and whether that is suspiciously much.
 
     `dataset`, `cleaned`: what was audited, and what `cleaned_copy` made of it. Candidate labels are
@@ -132,7 +132,7 @@ def about_cleaned(dataset: Any, cleaned: Any) -> tuple[str, bool]:
     lost = [(before - after, before, parts), (n_groups - n_left, n_groups, setting.units)]
     told = [f"{n} of {counted(of, units)} ({n / of:.0%})" for n, of, units in lost if n]
     watched = lost[1:] if isinstance(dataset, PartialLabelDataset) else lost
-    return " and ".join(told) or "nothing", any(n > MUCH * of for n, of, _ in watched)
+    return " and ".join(told) or "nothing", any(n > SUSPICIOUS_SHARE * of for n, of, _ in watched)
 
 
 def _parts(dataset: Any) -> tuple[str, int]:
@@ -144,7 +144,7 @@ def _parts(dataset: Any) -> tuple[str, int]:
     return "clicks", dataset.histories.n_objects
 
 
-def _some_left(kept: BoolArray) -> BoolArray:
+def _check_some_left(kept: BoolArray) -> BoolArray:
     if not kept.any():
         raise DataError("the audit finds fault with every group, so no cleaned copy would be left.")
     return kept
@@ -189,11 +189,11 @@ def _with_labels(
 ) -> pl.DataFrame:
     """Write the labels of changed rows anew; all other cells stay as they are."""
     columns, names = labels.columns, np.asarray(labels.class_names)
-    if hold_one_label_each(frame, columns):
+    if are_single_label_columns(frame, columns):
         for column in columns:
             cells = frame[column].to_list()
             for row in changed:
-                if not _names([cells[row]], names[kept[row]].tolist()):
+                if not _mentions([cells[row]], names[kept[row]].tolist()):
                     cells[row] = None
             frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
         return frame
@@ -202,7 +202,7 @@ def _with_labels(
             cells = frame[column].to_list()
             for row in changed:
                 if not kept[row, number]:
-                    cells[row] = _no(cells[row])
+                    cells[row] = _negative_of(cells[row])
             frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
         return frame
     cells = frame[columns[0]].to_list()
@@ -212,7 +212,7 @@ def _with_labels(
     return frame.with_columns(series)
 
 
-def _no(cell: Any) -> Any:
+def _negative_of(cell: Any) -> Any:
     """Return what says no where a cell says yes: 0, the word as it is spelt there, or nothing."""
     word = cell.strip().lower() if isinstance(cell, str) else ""
     negative = dict(BOOLEANS).get(word)
@@ -239,24 +239,24 @@ def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = Non
         return {label: weight if label in labels else None for label, weight in cell.items()}
     if isinstance(cell, list):  # of labels, or of labels with a weight each
         named = [each.values() if isinstance(each, dict) else [each] for each in cell]
-        return [each for each, words in zip(cell, named, strict=True) if _names(words, labels)]
+        return [each for each, words in zip(cell, named, strict=True) if _mentions(words, labels)]
     if not isinstance(cell, str):
         return cell
     if cell.lstrip().startswith("{") and ":" in cell:
-        weights = next(literals(cell))
-        return json.dumps({each: weights[each] for each in weights if _names([each], labels)})
+        weights = next(parse_literals(cell))
+        return json.dumps({each: weights[each] for each in weights if _mentions([each], labels)})
     if cell.lstrip().startswith(("[", "{", "(")):
         return json.dumps(list(labels))
     *marks, blank = LABEL_SEPARATORS
-    for mark in (separator, *marks, *JOINTS, blank):
+    for mark in (separator, *marks, *WEAK_SEPARATORS, blank):
         parts = cell.split(mark) if mark else []
-        kept = [part for part in parts if _names([_WEIGHT.sub("", part)], labels)]
+        kept = [part for part in parts if _mentions([_WEIGHT.sub("", part)], labels)]
         if len(parts) > len(kept) == len(labels):
             return (mark or "").join(kept).strip()
     return (separator or ";").join(labels)
 
 
-def _names(words: Iterable[Any], labels: Sequence[str]) -> bool:
+def _mentions(words: Iterable[Any], labels: Sequence[str]) -> bool:
     """Tell whether one of some words is a label, however it is spelt."""
     keys = {spelling_key(label) for label in labels}
     return any(spelling_key(str(word)) in keys for word in words)

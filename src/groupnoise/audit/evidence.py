@@ -219,7 +219,7 @@ def read_row_attachments(
     table: Table, rows: IntArray, *, images: Sequence[str] = (), text: str | None = None
 ) -> Attachments:
     """Return the pictures and texts that belong to the instances of bags or to candidate rows."""
-    _need_columns(table.origin, table.frame, images, text)
+    _check_columns(table.origin, table.frame, images, text)
     return _attach(Path(table.origin).parent, table.frame[rows], images, text)
 
 
@@ -228,7 +228,7 @@ def read_item_attachments(
 ) -> Attachments:
     """Read the pictures and titles of items from a table of items, whose first column is the id."""
     frame = read_table(path).frame
-    _need_columns(path, frame, images, text)
+    _check_columns(path, frame, images, text)
     row_of = {str(item): row for row, item in enumerate(frame.to_series(0).to_list())}
     rows = [row_of.get(str(item), frame.height) for item in item_ids.tolist()]
     if min(rows) == frame.height:
@@ -237,7 +237,7 @@ def read_item_attachments(
     return _attach(Path(path).parent, frame.vstack(unlisted)[rows], images, text)
 
 
-def _need_columns(path: Path | str, frame: Any, images: Sequence[str], text: str | None) -> None:
+def _check_columns(path: Path | str, frame: Any, images: Sequence[str], text: str | None) -> None:
     for column in [*images, *([text] if text else [])]:
         check_column(column, frame.columns, str(path), "to show")
 

@@ -230,11 +230,11 @@ def _collect(
             n_done += len(block)
             if on_progress is not None:
                 on_progress({"stage": "judging", "done": n_done, "total": len(source)})
-    said += _told_by_chance(gains, find_setting(source.setting).units)
+    said += _chance_warning(gains, find_setting(source.setting).units)
     return (groups.columns, objects.columns), tuple(dict.fromkeys(said))
 
 
-def _told_by_chance(gains: list[FloatArray], units: str) -> list[str]:
+def _chance_warning(gains: list[FloatArray], units: str) -> list[str]:
     """Say where models that tried nothing by themselves told labels no better than frequencies.
 
     `gains`: of each block that was judged, by how much likelier the labels of its rows are; less

@@ -39,7 +39,7 @@ class IssueKind:
     threshold: float
 
 
-_RANKED: dict[str, tuple[Any, ...]] = {
+_RANKING: dict[str, tuple[Any, ...]] = {
     "wrong_target": ("groups", "suspicion", 0.5),
     "no_credible_object": ("groups", "doubt", 0.5),
     "droppable_candidate": ("objects", "noise", 0.95),
@@ -48,7 +48,7 @@ _RANKED: dict[str, tuple[Any, ...]] = {
     "suspicious_user": ("users", "excess", 0.0),
 }
 """Of each list: table, score and threshold, alike in all settings."""
-_TOLD = {
+_TEXTS = {
     "mil": {
         "wrong_target": (
             "Labels that look wrong",
@@ -105,8 +105,8 @@ _TOLD = {
 }
 """And its title and meaning in each of them."""
 ISSUE_KINDS = {
-    setting: tuple(IssueKind(name, *told, *_RANKED[name]) for name, told in kinds.items())
-    for setting, kinds in _TOLD.items()
+    setting: tuple(IssueKind(name, *told, *_RANKING[name]) for name, told in kinds.items())
+    for setting, kinds in _TEXTS.items()
 }
 TABLES = ("groups", "objects", "never_chosen", "users")
 

@@ -27,7 +27,7 @@ SHOWN_COLUMNS = {
     "never_chosen": ("source", "object", "occurrences"),
     "users": ("source", "clicks", "object", "repeats", "in_a_minute", "why"),
 }
-OF_CHANCE = (
+CHANCE_WARNING = (
     "the model behind this audit is no better than chance, so its lists may flag correct entries"
 )
 """What stands before a sentence on models that tell held-out groups no better than chance."""
@@ -66,7 +66,7 @@ class Case:
     n_hidden: int = 0
 
 
-def judged_in_words(issues: GroupIssues) -> str:
+def judged_summary(issues: GroupIssues) -> str:
     """Say how many bags, rows or windows were judged, and how many bags have no label."""
     groups, objects = SETTING_WORDS[issues.setting]
     n_groups, n_objects = len(issues), len(issues.objects["noise"])
@@ -248,8 +248,8 @@ def audit_page(
         package="groupnoise.audit",
         name=dataset.name,
         nouns=SETTING_WORDS[issues.setting],
-        judged=judged_in_words(issues),
-        doubts=[f"{OF_CHANCE}: {each}" for each in issues.warnings],
+        judged=judged_summary(issues),
+        doubts=[f"{CHANCE_WARNING}: {each}" for each in issues.warnings],
         lists=lists,
         labels=labels,
         bars=_histograms(issues),

@@ -31,7 +31,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.labels.spellings import as_spelt
+from groupnoise.io.labels.spellings import match_model_labels
 from groupnoise.io.setting import Evaluation
 
 LABEL_SETS_NOTE = (
@@ -53,7 +53,7 @@ def evaluate_bags(
     (`BagSetting.shares`); by default those of these bags.
     """
     learned = get_known_labels(fitted)
-    names, labels, numbers, about_labels = as_spelt(
+    names, labels, numbers, about_labels = match_model_labels(
         dataset.class_names, dataset.labels, dataset.instance_labels, learned.classes, "bags"
     )
     dataset = replace(dataset, class_names=names, labels=labels, instance_labels=numbers)

@@ -13,7 +13,7 @@ from groupnoise.bags.reading.folder import find_bag_files
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
 from groupnoise.io.files import atomic_path
-from groupnoise.io.tables.sources import say_nothing
+from groupnoise.io.tables.sources import ignore_report
 
 
 def write_into_sources(
@@ -55,6 +55,6 @@ def write_into_sources(
 
 def _files_of(source: str | Path, labels: Any) -> Mapping[Path, list[BagFile]]:
     found: dict[Path, list[BagFile]] = {}
-    for bag in find_bag_files(Path(source), labels, say_nothing):
+    for bag in find_bag_files(Path(source), labels, ignore_report):
         found.setdefault(bag.path, []).append(bag)
     return found

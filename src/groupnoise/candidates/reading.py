@@ -15,18 +15,18 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.answer_files import ANSWER, is_resolved
-from groupnoise.io.columns.features import features_of_table
+from groupnoise.io.columns.exclusions import RowTargets
+from groupnoise.io.columns.features import extract_features
 from groupnoise.io.columns.names import INDICATORS
-from groupnoise.io.columns.no_features import RowAnswers
-from groupnoise.io.columns.roles import check_no_votes, match_columns, need_column, pick_column
-from groupnoise.io.columns.word_features import categories_of, say_of_categories
+from groupnoise.io.columns.roles import check_no_votes, match_columns, pick_column, require_column
+from groupnoise.io.columns.word_features import read_categories, report_unknown_categories
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.folders.data_folder import open_if_stored
-from groupnoise.io.labels.columns import in_one_column
-from groupnoise.io.labels.heard import heard_in_words, heard_labels
+from groupnoise.io.labels.columns import merge_label_columns
 from groupnoise.io.labels.memberships import read_memberships, read_truth, read_weights
+from groupnoise.io.labels.normalization import normalization_messages, normalize_labels
 from groupnoise.io.labels.spellings import (
-    labels_to_look_at,
+    label_warnings,
     split_names,
 )
 from groupnoise.io.tables.array_files import (
@@ -36,10 +36,10 @@ from groupnoise.io.tables.array_files import (
     read_input,
     turn_rows_first,
 )
-from groupnoise.io.tables.cells import and_more
-from groupnoise.io.tables.missing_numbers import Fill, Learned, fill_of
-from groupnoise.io.tables.plain_cells import columns_of_words
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.cells import more_rows
+from groupnoise.io.tables.imputation import Imputer, ImputerState, make_imputer
+from groupnoise.io.tables.nested_cells import non_numeric_columns
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.io.tables.table import Table
 
 CANDIDATE_PREFIXES = (*INDICATORS, "label_")
@@ -57,7 +57,7 @@ class _ReadOptions:
     keep_label: Sequence[str]
     feature_names: Sequence[str] | None
     labels_needed: bool
-    fill: Fill | None
+    fill: Imputer | None
 
 
 def read_candidates(
@@ -73,7 +73,7 @@ def read_candidates(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     categories: Mapping[str, Sequence[str]] | None = None,
-    fill: str | Learned | None = None,
+    fill: str | ImputerState | None = None,
     **table_options: Any,
 ) -> PartialLabelDataset:
     """Read instances with candidate labels, one row each.
@@ -129,16 +129,16 @@ def read_candidates(
     stored = open_if_stored(source, PartialLabelDataset)
     if stored is not None:
         return stored
-    tell = report or say_nothing
-    words = columns_of_words(candidates, truth)
+    tell = report or ignore_report
+    words = non_numeric_columns(candidates, truth)
     data = read_input(source, report=tell, words=words, **table_options)
     options = _ReadOptions(
         tell, features, candidates, truth, label_separator, split_names(keep_label), feature_names,
-        labels_needed, fill_of(fill, tell),
+        labels_needed, make_imputer(fill, tell),
     )  # fmt: skip
     if isinstance(data, NamedArrays):
         return _candidates_from_arrays(data, name or data.name, options)
-    say_of_categories(data, categories, report)
+    report_unknown_categories(data, categories, report)
     return _candidates_from_table(data, name or data.name, options)
 
 
@@ -163,7 +163,7 @@ def _candidates_from_table(table: Table, name: str, options: _ReadOptions) -> Pa
         if len(candidate_columns) == 1 and (memberships.sum(axis=1) == 1).all():
             check_not_long_format(table, candidate_columns[0], taken)
         kept = options.keep_label
-        for sentence in labels_to_look_at(class_names, memberships, table.locate, kept=kept):
+        for sentence in label_warnings(class_names, memberships, table.locate, kept=kept):
             report(sentence)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
@@ -172,8 +172,8 @@ def _candidates_from_table(table: Table, name: str, options: _ReadOptions) -> Pa
             _check_truth_inside(right, memberships, class_names, table.locate)
     else:
         memberships, class_names = _candidates_where_given(table, candidate_columns, options)
-    answers = RowAnswers(memberships, class_names) if labels_needed else None
-    matrix, names = features_of_table(
+    answers = RowTargets(memberships, class_names) if labels_needed else None
+    matrix, names = extract_features(
         table,
         options.features,
         taken,
@@ -182,7 +182,7 @@ def _candidates_from_table(table: Table, name: str, options: _ReadOptions) -> Pa
         answers=answers,
         fill=options.fill,
     )
-    learned = categories_of(table, names)
+    learned = read_categories(table, names)
     return PartialLabelDataset(
         name=name,
         features=matrix,
@@ -206,7 +206,7 @@ def _labels_and_weights(
     Where candidates are needed, rows that say nothing but a word for no label have all of them.
     """
     report, separator = options.report, options.label_separator
-    table, columns = in_one_column(table, columns, report)
+    table, columns = merge_label_columns(table, columns, report)
     if len(columns) > 1:
         return *read_memberships(table, columns, separator=separator, report=report), None
     weighted = read_weights(table, columns[0], report=report)
@@ -216,10 +216,10 @@ def _labels_and_weights(
     else:
         members = weights > 0
     counts = dict(zip(names, members.sum(axis=0).tolist(), strict=True))
-    heard = heard_labels(counts, keep=options.keep_label)
+    heard = normalize_labels(counts, keep=options.keep_label)
     if not heard:
         return members, names, weights
-    for sentence in heard_in_words(heard, counts, what="no label", times="rows"):
+    for sentence in normalization_messages(heard, counts, what="no label", times="rows"):
         report(sentence)
     left = [name for name in names if name not in heard]
     position = {name: number for number, name in enumerate(left)}
@@ -229,12 +229,12 @@ def _labels_and_weights(
         if meant is not None:
             moved[number, position[meant]] = 1.0
     amounts = (members if weights is None else weights) @ moved
-    says_nothing = members.any(axis=1) & ~amounts.any(axis=1)
-    if options.labels_needed and says_nothing.any():
-        amounts[says_nothing] = 1.0
+    is_no_answer = members.any(axis=1) & ~amounts.any(axis=1)
+    if options.labels_needed and is_no_answer.any():
+        amounts[is_no_answer] = 1.0
         report(
-            f"{counted(int(says_nothing.sum()), 'rows')} without any other label, the first at "
-            f"{table.locate(int(says_nothing.argmax()))}, may have any of the {len(left)}"
+            f"{counted(int(is_no_answer.sum()), 'rows')} without any other label, the first at "
+            f"{table.locate(int(is_no_answer.argmax()))}, may have any of the {len(left)}"
         )
     return amounts > 0, left, None if weights is None else amounts
 
@@ -257,7 +257,9 @@ def _guess_candidates(table: Table, taken: set[str], options: _ReadOptions) -> l
                 report(f"--learn-truth {ANSWER} learns from what people answered too")
     if column is None and options.labels_needed:
         check_no_votes(columns, origin)
-        column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)
+        column = require_column(
+            "candidates", None, columns, origin=origin, report=report, taken=taken
+        )
     return [] if column is None else [column]
 
 
@@ -334,7 +336,7 @@ def _check_rows_have_candidates(memberships: BoolArray, place: Any) -> None:
     empty = np.flatnonzero(~memberships.any(axis=1))
     if len(empty):
         raise EmptyGroupError(
-            f"{place(int(empty[0]))}: no candidate label there{and_more(len(empty))}; drop such "
+            f"{place(int(empty[0]))}: no candidate label there{more_rows(len(empty))}; drop such "
             "rows or give them candidates."
         )
 

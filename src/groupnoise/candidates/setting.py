@@ -38,7 +38,7 @@ from groupnoise.io.description import (
     histogram_of_sizes,
 )
 from groupnoise.io.hold_out import draw_held_out
-from groupnoise.io.labels.spellings import as_spelt
+from groupnoise.io.labels.spellings import match_model_labels
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -245,7 +245,7 @@ def _add_label_truth(draft: Description, dataset: PartialLabelDataset, truth: In
 def _as_spelt(fitted: Any, dataset: PartialLabelDataset) -> tuple[PartialLabelDataset, list[str]]:
     """Return rows with the labels as a model spells them, and what is to be said of that."""
     known = [str(label) for label in fitted.classes_.tolist()]
-    names, candidates, truth, said = as_spelt(
+    names, candidates, truth, said = match_model_labels(
         dataset.class_names, dataset.candidates, dataset.truth, known, "rows"
     )
     weights = dataset.weights if len(names) == len(dataset.class_names) else None

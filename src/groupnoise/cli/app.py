@@ -88,7 +88,7 @@ def _parser() -> Callable[[], Any]:
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     configure_threads()  # before any command imports torch
-    as_python_shows, warnings.showwarning = warnings.showwarning, _say_warning
+    as_python_shows, warnings.showwarning = warnings.showwarning, _show_warning
     try:
         _parser()()
     except GroupNoiseError as error:
@@ -107,7 +107,7 @@ def main() -> None:
         warnings.showwarning = as_python_shows
 
 
-def _say_warning(
+def _show_warning(
     message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
     """Say what a command warns of in a sentence, without the line of code that did."""

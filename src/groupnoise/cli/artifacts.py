@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, argument, option, reads_table, say_aside, takes
+from groupnoise.cli.options import (
+    DataOptions,
+    argument,
+    describe_options,
+    echo_err,
+    option,
+    with_table_options,
+)
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError
 
@@ -19,15 +26,17 @@ if TYPE_CHECKING:
     from groupnoise.recall.registry import Version
 
 versions_app = typer.Typer(help="Manage the versions of a registry.", no_args_is_help=True)
-Place = Annotated[Path, typer.Argument(help="Folder made by `groupnoise export --registry`.")]
+RegistryFolder = Annotated[
+    Path, typer.Argument(help="Folder made by `groupnoise export --registry`.")
+]
 
 
 @versions_app.command("list")
-@takes(
+@describe_options(
     check="Verify checksums, not only that the files exist.",
     as_json=option("Print JSON with all details of each version.", "--json"),
 )
-def list_command(registry: Place, check: bool = False, as_json: bool = False) -> None:
+def list_command(registry: RegistryFolder, check: bool = False, as_json: bool = False) -> None:
     """List the versions, oldest first; the promoted one is marked."""
     from groupnoise.recall.registry import Registry
 
@@ -46,8 +55,10 @@ def list_command(registry: Place, check: bool = False, as_json: bool = False) ->
 
 
 @versions_app.command("promote")
-@takes(version=argument("A version, or its first characters.", show_default="the newest"))
-def promote_command(registry: Place, version: str | None = None) -> None:
+@describe_options(
+    version=argument("A version, or its first characters.", show_default="the newest")
+)
+def promote_command(registry: RegistryFolder, version: str | None = None) -> None:
     """Verify a version and put it into service; running services switch to it."""
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.registry import Registry
@@ -58,24 +69,24 @@ def promote_command(registry: Place, version: str | None = None) -> None:
         with suppress(GroupNoiseError):  # what was promoted before may be gone
             old, new = (open_artifact(registry / name).items for name in (before, promoted))
             if foreign := new.foreign_items_message(old):
-                say_aside(f"warning: {promoted} follows {before}: {foreign}; is this their shop?")
+                echo_err(f"warning: {promoted} follows {before}: {foreign}; is this their shop?")
     typer.echo(f"promoted {promoted}")
 
 
 @versions_app.command("rollback")
-def rollback_command(registry: Place) -> None:
+def rollback_command(registry: RegistryFolder) -> None:
     """Put the previously promoted version back into service, skipping damaged ones."""
     from groupnoise.recall.registry import Registry
 
     version, passed_over = Registry(registry).rollback()
     for sentence in passed_over:
-        say_aside(sentence)
+        echo_err(sentence)
     typer.echo(f"went back to {version}")
 
 
 @versions_app.command("prune")
-@takes(keep=option("Number of newest versions to keep.", min=1))
-def prune_command(registry: Place, keep: int = 5) -> None:
+@describe_options(keep=option("Number of newest versions to keep.", min=1))
+def prune_command(registry: RegistryFolder, keep: int = 5) -> None:
     """Delete old and damaged versions, but never the promoted one or the one before it."""
     from groupnoise.recall.registry import Registry
 
@@ -118,7 +129,7 @@ def _as_record(version: Version) -> dict[str, Any]:
     }
 
 
-@takes(
+@describe_options(
     artifact=argument("An artifact, or a registry."),
     repository=argument("Repository such as owner/name; created if needed."),
     public="Create a new repository as a public one.",
@@ -130,7 +141,7 @@ def push(artifact: Path, repository: str, public: bool = False) -> None:
     typer.echo(f"sent: {send(artifact, repository, is_private=not public)}")
 
 
-@takes(
+@describe_options(
     repository=argument("Repository such as owner/name."),
     output=argument("Artifact folder to write."),
     revision=option("A branch, a tag or a commit.", show_default="(main)"),
@@ -149,7 +160,7 @@ items_app = typer.Typer(
     help="List, add or remove items of an artifact.",
     no_args_is_help=True,
 )
-IN_A_CELL = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+CELL_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 """How cells of a table that tabs and lines divide say what would divide them."""
 Artifact = Annotated[
     Path,
@@ -162,7 +173,7 @@ Shown = Annotated[Path, typer.Argument(help="An artifact, or a registry: its pro
 
 
 @items_app.command("list")
-@takes(top=option("Only the most popular ones.", min=1))
+@describe_options(top=option("Only the most popular ones.", min=1))
 def list_items(artifact: Shown, top: int | None = None) -> None:
     r"""Print id, clicks, title and categories of every item, tab-separated.
 
@@ -182,12 +193,12 @@ def list_items(artifact: Shown, top: int | None = None) -> None:
             table.title_of(position) or "",
             table.category_of(position) or "",
         )
-        typer.echo("\t".join(str(cell).translate(IN_A_CELL) for cell in cells))
+        typer.echo("\t".join(str(cell).translate(CELL_ESCAPES) for cell in cells))
 
 
 @items_app.command("add")
-@reads_table
-@takes(
+@with_table_options
+@describe_options(
     items=argument("Table of the new items, with the columns `fit --items` read."),
     item="Column of item ids; guessed by default.",
     title="Column of titles; as in `export`, or guessed.",
@@ -204,7 +215,7 @@ def add(
     """Add items without clicks, placed by their features; the next reload serves them."""
     from groupnoise.recall.item_changes import add_items
 
-    with _changing(artifact) as folder:
+    with _editable_artifact(artifact) as folder:
         n_before = _count(folder)
         version = add_items(
             folder,
@@ -212,14 +223,16 @@ def add(
             item=item,
             title=title,
             category=category,
-            report=say_aside,
+            report=echo_err,
             **options.form,
         )
-    _say(artifact, version, n_before)
+    _echo_change(artifact, version, n_before)
 
 
 @items_app.command("remove")
-@takes(ids=argument("Ids of the items."), file=option("File of ids instead, one per line.", "-f"))
+@describe_options(
+    ids=argument("Ids of the items."), file=option("File of ids instead, one per line.", "-f")
+)
 def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None = None) -> None:
     """Remove items: they are never recommended, and unknown in histories."""
     from groupnoise.recall.item_changes import remove_items
@@ -228,16 +241,16 @@ def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None =
     asked = [*(ids or []), *(read_ids(file) if file is not None else [])]
     if not asked:
         raise DataError("name the items to remove, or a file of them with --file.")
-    with _changing(artifact) as folder:
+    with _editable_artifact(artifact) as folder:
         n_before = _count(folder)
         version = remove_items(folder, asked)
-    _say(artifact, version, n_before)
+    _echo_change(artifact, version, n_before)
 
 
 @contextmanager
-def _changing(artifact: Path) -> Iterator[Path]:
+def _editable_artifact(artifact: Path) -> Iterator[Path]:
     """Yield what to change: an artifact itself, or a copy that its registry then promotes."""
-    from groupnoise.io.files import explaining_writes
+    from groupnoise.io.files import convert_write_errors
     from groupnoise.io.folders.array_folder import read_manifest
     from groupnoise.recall.registry import Registry, is_registry, served_folder
 
@@ -246,7 +259,7 @@ def _changing(artifact: Path) -> Iterator[Path]:
         return
     registry, promoted = Registry(artifact), served_folder(artifact)
     with registry.adding() as folder:
-        with explaining_writes(artifact):
+        with convert_write_errors(artifact):
             for path in promoted.iterdir():
                 shutil.copyfile(path, folder / path.name)
         try:
@@ -264,7 +277,7 @@ def _count(artifact: Path) -> int:
     return len(open_artifact(artifact).items)
 
 
-def _say(artifact: Path, version: str, n_before: int) -> None:
+def _echo_change(artifact: Path, version: str, n_before: int) -> None:
     n_items = _count(artifact)
     done = "added" if n_items > n_before else "removed"
     typer.echo(

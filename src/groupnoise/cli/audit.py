@@ -17,13 +17,13 @@ from groupnoise.cli.options import (
     Seed,
     check_conflicts,
     counted_bars,
+    describe_options,
+    echo_err,
     option,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import Found, find_data, find_model_and_data
-from groupnoise.cli.training import pass_on
+from groupnoise.cli.sources import LoadedData, load_data, load_model_and_data
+from groupnoise.cli.training import reissue_warnings
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -36,8 +36,8 @@ MAX_SHOWN_USERS = 5
 """Suspicious users that are printed; the list beside the page has more."""
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     model="Audit with this model; with --folds, refit it with its parameters.",
     folds=option(
         "Judge every group by a model trained on the other folds.",
@@ -107,16 +107,16 @@ def audit(
         check_not_own_input(clean, data)
         (check_writable_file if clean.suffix in FORMS else check_writable_folder)(clean)
     if model is not None:
-        estimator, found, _ = find_model_and_data(model, data, options)
+        estimator, found, _ = load_model_and_data(model, data, options)
     else:
-        found = find_data(data, options)
-        estimator = _template(found, param or [], seed)
+        found = load_data(data, options)
+        estimator = _make_estimator(found, param or [], seed)
     if (drop_users or drop_clicks) and (clean is None or found.setting.name != "rs"):
         flag = "--drop-users" if drop_users else "--drop-clicks"
         raise ParameterError(f"{flag} is for the cleaned copy (--clean) of a click log.")
     attachments = _attachments(found, images or [], text, items)
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
-    issues = _judged(estimator, found, n_folds, seed, quiet)
+    issues = _find_issues(estimator, found, n_folds, seed, quiet)
     if n_folds is None:
         how = f"The model in {model} judged; what it was trained on it may have memorised."
     else:
@@ -131,7 +131,9 @@ def audit(
         _show_cleaned(clean, cleaned, issues, (drop_users, drop_clicks))
 
 
-def _judged(estimator: Any, found: Found, n_folds: int | None, seed: int, quiet: bool) -> Any:
+def _find_issues(
+    estimator: Any, found: LoadedData, n_folds: int | None, seed: int, quiet: bool
+) -> Any:
     """Return what looks wrong by models of other folds, or by the one given; pass on warnings."""
     from groupnoise.audit.find import find_group_issues
 
@@ -143,23 +145,23 @@ def _judged(estimator: Any, found: Found, n_folds: int | None, seed: int, quiet:
         issues = find_group_issues(
             estimator, found.dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
-    pass_on(caught, issues.warnings)
+    reissue_warnings(caught, issues.warnings)
     return issues
 
 
 def _write_report(
     output: Path,
-    found: Found,
+    found: LoadedData,
     issues: GroupIssues,
     table_format: str,
     attachments: Attachments | None,
     how: str,
 ) -> None:
     from groupnoise.audit.page import write_audit_page
-    from groupnoise.io.files import filling_folder
+    from groupnoise.io.files import staged_folder
     from groupnoise.reproduce.provenance import spell_command
 
-    with filling_folder(output) as staged:
+    with staged_folder(output) as staged:
         _write_tables(staged, issues, table_format)
         write_audit_page(
             staged / "report.html", issues, found.dataset, attachments=attachments, how=how,
@@ -167,7 +169,7 @@ def _write_report(
         )  # fmt: skip
 
 
-def _template(found: Found, param: list[str], seed: int) -> Any:
+def _make_estimator(found: LoadedData, param: list[str], seed: int) -> Any:
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
     setting = found.setting
@@ -179,7 +181,7 @@ def _template(found: Found, param: list[str], seed: int) -> Any:
 
 
 def _attachments(
-    found: Found, images: list[str], text: str | None, items: Path | None
+    found: LoadedData, images: list[str], text: str | None, items: Path | None
 ) -> Attachments | None:
     """Return pictures and text from columns of the user's own; None leaves those of the data."""
     from groupnoise.audit.evidence import read_item_attachments, read_row_attachments
@@ -199,7 +201,7 @@ def _attachments(
 
 
 def _write_clean(
-    path: Path, found: Found, issues: GroupIssues, overwrite: bool, drops: tuple[bool, bool]
+    path: Path, found: LoadedData, issues: GroupIssues, overwrite: bool, drops: tuple[bool, bool]
 ) -> tuple[str, bool]:
     """Write the cleaned copy: a folder, or a file like the input; return what it lacks.
 
@@ -207,9 +209,9 @@ def _write_clean(
     """
     from groupnoise.audit.clean import (
         FORMS,
-        about_cleaned,
         cleaned_copy,
         cleaned_table,
+        describe_changes,
         write_cleaned_table,
     )
     from groupnoise.io.folders.data_folder import write_groups
@@ -218,7 +220,7 @@ def _write_clean(
     cleaned = cleaned_copy(
         found.dataset, issues, drop_users=users, drop_clicks=clicks if users else None
     )
-    about = about_cleaned(found.dataset, cleaned)
+    about = describe_changes(found.dataset, cleaned)
     if path.suffix not in FORMS:
         write_groups(path, cleaned, overwrite=overwrite)
         return about
@@ -248,15 +250,15 @@ def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
 
 
 def _show(issues: GroupIssues, how: str, output: Path, is_again: bool) -> None:
-    from groupnoise.audit.page import OF_CHANCE, judged_in_words
+    from groupnoise.audit.page import CHANCE_WARNING, judged_summary
 
     counts = issues.summary()
-    typer.echo(f"{judged_in_words(issues)} {how}")
+    typer.echo(f"{judged_summary(issues)} {how}")
     for sentence in issues.warnings:
-        typer.echo(f"warning: {OF_CHANCE}: {sentence}")
+        typer.echo(f"warning: {CHANCE_WARNING}: {sentence}")
     for kind in issues.kinds:
         typer.echo(f"{counts[kind.name]:>9}  {kind.title}")
-    for user, why in _suspicious(issues):
+    for user, why in _worst_users(issues):
         typer.echo(f"{'':>11}{user}: {why}")
     instead = "; they replace those of an earlier audit" if is_again else ""
     typer.echo(f"tables and report.html are in {output}{instead}")
@@ -277,13 +279,13 @@ def _show_cleaned(
     if n_stray:
         typer.echo(f"it keeps {counted(n_stray, 'stray clicks')}; --drop-clicks drops them too")
     if is_much:
-        say_aside(
+        echo_err(
             "warning: that is a lot; look at report.html before you train on the copy, or compare "
             "both with `groupnoise evaluate` on data that was not cleaned."
         )
 
 
-def _suspicious(issues: GroupIssues) -> list[tuple[Any, str]]:
+def _worst_users(issues: GroupIssues) -> list[tuple[Any, str]]:
     """Return the worst of the users that look like bots, and why they do."""
     if not issues.users:
         return []

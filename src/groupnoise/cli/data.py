@@ -17,13 +17,13 @@ from groupnoise.cli.options import (
     DataOptions,
     argument,
     check_output,
+    describe_options,
+    echo_err,
     option,
     progress_bars,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import check_columns, find_data, read_file
+from groupnoise.cli.sources import check_columns, load_data, read_file
 from groupnoise.core.words import counted
 from groupnoise.exceptions import MissingDataError
 
@@ -49,7 +49,7 @@ WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 
 @data_app.command("list")
-@takes(setting="Only sets of this setting: mil, pll or rs.")
+@describe_options(setting="Only sets of this setting: mil, pll or rs.")
 def list_command(
     setting: str | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
@@ -73,8 +73,8 @@ def list_command(
 
 
 @data_app.command("describe")
-@reads_data
-@takes(name=argument(DATA_HELP), html="Also write an HTML page with plots.")
+@with_data_options
+@describe_options(name=argument(DATA_HELP), html="Also write an HTML page with plots.")
 def describe_command(
     name: str, options: DataOptions, html: Path | None = None, as_json: AsJson = False
 ) -> None:
@@ -82,7 +82,7 @@ def describe_command(
     from groupnoise.io.files import write_text
 
     check_output(html, name)
-    found = find_data(name, options)
+    found = load_data(name, options)
     entry = found.entry
     description = found.setting.describe(found.dataset)
     if html is not None:
@@ -120,7 +120,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
 
 
 @data_app.command("check")
-@takes(names=argument("Names to check; all if none is given."))
+@describe_options(names=argument("Names to check; all if none is given."))
 def check_command(
     names: list[str] | None = None, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
@@ -235,8 +235,8 @@ def _transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 @data_app.command("convert")
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     source=argument("A file, folder, glob or URL.", metavar="INPUT"),
     output=argument("The data folder to write."),
     setting="mil (bags), pll (candidate labels) or rs (clicks).",
@@ -280,7 +280,7 @@ def convert(
 
     kind = find_setting(setting)
     check_choice("--windows", windows, WINDOWS)
-    report = (lambda sentence: None) if quiet else say_aside
+    report = (lambda sentence: None) if quiet else echo_err
     if kind.is_streamed:
         check_columns(kind, options)
         summary = _convert_log(

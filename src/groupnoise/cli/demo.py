@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import SETTINGS, Jobs, option, progress_bars, say_aside, takes
+from groupnoise.cli.options import SETTINGS, Jobs, describe_options, echo_err, option, progress_bars
 from groupnoise.exceptions import ConfigError, ParameterError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-@takes(
+@describe_options(
     seeds=option("A range like 0:5 or a list like 1,4,9.", show_default=DEFAULT_SEEDS),
     settings="Settings to run: mil (bags), pll (candidate labels), rs (clicks).",
     quick="Smoke test: little data, one seed.",
@@ -253,11 +253,11 @@ def _measure_recall(request: Request, seeds: Sequence[int]) -> Report:
     def tell(result: RecallTrial) -> None:
         about = f"{result.dataset}, {result.protocol}: {result.method}, seed {result.seed}"
         if result.failed is not None:
-            say_aside(f"{about}: {result.failed}")
+            echo_err(f"{about}: {result.failed}")
             return
         hit, ndcg = (result.metrics[f"full {name}@10"] for name in ("HIT", "NDCG"))
         seconds = f"fit {result.fit_seconds:.0f} s"
-        say_aside(f"{about}: HIT@10 {hit:.4f}, NDCG@10 {ndcg:.4f}, {seconds}")
+        echo_err(f"{about}: HIT@10 {hit:.4f}, NDCG@10 {ndcg:.4f}, {seconds}")
 
     results, missing = run_recall(
         chosen,
@@ -291,7 +291,7 @@ def _measure_unseen(request: Request, seeds: Sequence[int]) -> Report:
         known = [name for name in MAIN_METRICS[result.setting] if name in result.metrics]
         figure = f"{known[0]} {result.metrics[known[0]]:.3f}" if known else "failed"
         about = f"{result.dataset}: {result.method}, seed {result.seed}"
-        say_aside(f"{about}: {figure}, {result.seconds:.0f} s")
+        echo_err(f"{about}: {figure}, {result.seconds:.0f} s")
 
     results, missing = run_unseen(
         request.chosen("unseen", sets),
@@ -320,7 +320,7 @@ def run_measure(measure: str, request: Request, seeds: Sequence[int]) -> list[di
     started = time.perf_counter()
     report = MEASURES[measure][0](request, seeds)
     for name, reason in report.missing.items():
-        say_aside(f"left out {name}: {reason}")
+        echo_err(f"left out {name}: {reason}")
     folder = request.output / measure
     write_text(folder / "report.md", report.text)
     summary = {

@@ -16,12 +16,12 @@ from groupnoise.cli.options import (
     DataOptions,
     ModelFolder,
     check_output,
+    describe_options,
+    echo_err,
     option,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import Found, find_model_and_data, warn_of_other_split
+from groupnoise.cli.sources import LoadedData, load_model_and_data, warn_if_split_differs
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PARTS = ("held-out", "all")
 DEFAULT_AT = "10"
-OF_SCORED = (
+MAJORITY_NOTE = (
     "majority: the most frequent label of the data scored here, as the model does not record "
     "the label frequencies of its training data"
 )
@@ -44,8 +44,8 @@ MAX_CLASSES = 20
 """Classes whose own figures are printed; `--json` has them all."""
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     on=option(
         "On the training data: score held-out groups or all.",
         show_default="held-out",
@@ -82,9 +82,9 @@ def evaluate(
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import write_text
-    from groupnoise.io.folders.model_files import weights_of
+    from groupnoise.io.folders.model_files import weights_digest
     from groupnoise.io.folders.training_record import read_training_record
-    from groupnoise.io.setting import as_record
+    from groupnoise.io.setting import evaluation_record
     from groupnoise.pages import evaluation_page
 
     if on is not None:
@@ -93,7 +93,7 @@ def evaluate(
         check_format(per_user, "--per-user")
     check_output(per_user)
     check_output(page)
-    fitted, found, record = find_model_and_data(model, data, options)
+    fitted, found, record = load_model_and_data(model, data, options)
     fingerprint = found.setting.fingerprint(found.dataset)
     learned = None if record is None else record.of_log(fingerprint)
     part = on or ("held-out" if learned is not None else "all")
@@ -107,34 +107,36 @@ def evaluate(
         check_held_out(learned, model, data)
     rows = learned.rows if learned is not None and part == "held-out" else None
     if rows is not None and "split" in options.given:
-        warn_of_other_split(found, rows)
+        warn_if_split_differs(found, rows)
     if not found.setting.judged_by_protocol:
         options_given["shares"] = {} if record is None else record.shares
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
-    warnings = _of_few(result, found.setting.units, part)
+    warnings = _small_sample_notes(result, found.setting.units, part)
     result = replace(result, notes=(*warnings, *result.notes))
     ahead: dict[str, Interval] = {}
     if against is not None:
-        ahead = _ahead(result, against, found, learned, rows, seed, options_given)
+        ahead = _compare_models(result, against, found, learned, rows, seed, options_given)
     trained_on: int | None = 0
     other_trained_on: int | None = 0
     count_learned = partial(_count_learned, found, result, fingerprint, asked)
     if part != "held-out":
         trained_on = count_learned(model, record)
-    namesakes = {} if learned is not None else _count_namesakes(found, trained_on, model, record)
+    known_names = (
+        {} if learned is not None else _count_known_names(found, trained_on, model, record)
+    )
     if against is not None and rows is None:
         other_trained_on = count_learned(against, read_training_record(against))
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     if getattr(fitted, "calibration_groups_", None):
-        _warn_of_calibrated(model, found, result, rows)
-    about_groups = _about_groups(found, result, part, trained_on, record, namesakes)
+        _warn_if_calibrated_on(model, found, result, rows)
+    about_groups = _describe_groups(found, result, part, trained_on, record, known_names)
     about_groups += f", {asked}" if asked is not None else ""
     if page is not None:
         title = f"{model.name} on {found.dataset.name}"
         write_text(page, evaluation_page(result, title=title, about=about_groups))
     if as_json:
-        about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
+        about: dict[str, Any] = {"model": str(model), "weights": weights_digest(model)}
         about |= {"data": found.dataset.name, "on": part}
         about |= {} if asked is None else {"protocol": asked}
         if ahead:
@@ -142,12 +144,12 @@ def evaluate(
             about["other_trained_on"] = other_trained_on
         if warnings:
             about["warnings"] = list(warnings)
-        if any(namesakes.values()):
-            about["named_as_trained"] = namesakes
-        answer = {**about, "trained_on": trained_on, **as_record(result)}
+        if any(known_names.values()):
+            about["named_as_trained"] = known_names
+        answer = {**about, "trained_on": trained_on, **evaluation_record(result)}
         typer.echo(json.dumps(answer, indent=2))
         return
-    of_scored = [OF_SCORED] if options_given.get("shares") == {} else []
+    of_scored = [MAJORITY_NOTE] if options_given.get("shares") == {} else []
     for sentence in (about_groups, *result.notes, *of_scored):
         typer.echo(sentence)
     _show(result)
@@ -158,7 +160,7 @@ def evaluate(
 
 
 def _evaluation_options(
-    found: Found, protocol: str | None, at: str, against: Path | None, per_user: Path | None
+    found: LoadedData, protocol: str | None, at: str, against: Path | None, per_user: Path | None
 ) -> dict[str, Any]:
     """Return what was asked for beyond the plain evaluation, refusing it where it has no sense."""
     given = {"--protocol": protocol, "--against": against, "--per-user": per_user}
@@ -199,10 +201,10 @@ def _check_protocol(
     return "all"
 
 
-def _ahead(
+def _compare_models(
     result: Evaluation,
     against: Path,
-    found: Found,
+    found: LoadedData,
     record: TrainingRecord | None,
     rows: Any,
     seed: int,
@@ -252,7 +254,7 @@ def check_held_out(record: TrainingRecord | None, model: Path, data: str) -> Non
 
 
 def _count_learned(
-    found: Found,
+    found: LoadedData,
     result: Evaluation,
     fingerprint: str,
     protocol: str | None,
@@ -271,15 +273,15 @@ def _count_learned(
     else:  # under another protocol than that of the training any target may have been trained on
         n_learned = 0 if learned.protocol == protocol else n_groups
     if n_learned:
-        say_aside(
+        echo_err(
             f"warning: {model} learned from {n_learned} of the "
             f"{counted(n_groups, found.setting.units)} scored, so these figures flatter it."
         )
     return n_learned
 
 
-def _count_namesakes(
-    found: Found, n_trained: int | None, model: Path, record: TrainingRecord | None
+def _count_known_names(
+    found: LoadedData, n_trained: int | None, model: Path, record: TrainingRecord | None
 ) -> dict[str, int]:
     """Return how many groups have "names" or "patients" of those learned from, and warn of them."""
     if record is None:
@@ -289,46 +291,44 @@ def _count_namesakes(
     units = counted(found.setting.n_groups(found.dataset), found.setting.units)
     n_named, n_of_patients = (counts.get(part, 0) for part in ("names", "patients"))
     if (n_others := n_named - (n_trained or 0)) > 0:
-        say_aside(
+        echo_err(
             f"warning: {n_others} of the {units} scored have names of those that {model} learned "
             "from, and other values; if they are the same, these figures flatter it."
         )
     if n_of_patients > max(n_named, n_trained or 0):
-        say_aside(
+        echo_err(
             f"warning: {n_of_patients} of the {units} scored come from patients that {model} "
             "learned from, so these figures flatter it."
         )
     return counts
 
 
-def _warn_of_calibrated(model: Path, found: Found, result: Evaluation, rows: Any) -> None:
+def _warn_if_calibrated_on(model: Path, found: LoadedData, result: Evaluation, rows: Any) -> None:
     """Say that probabilities are judged by what they were made honest with."""
     from groupnoise.io.folders.training_record import read_calibration_record
 
     record, units = read_calibration_record(model), found.setting.units
     flattered = "calibration error and log loss flatter it."
     if record is None:
-        say_aside(
-            f"warning: {model} was calibrated on unrecorded {units}; if on these, {flattered}"
-        )
+        echo_err(f"warning: {model} was calibrated on unrecorded {units}; if on these, {flattered}")
         return
     setting, dataset = found.setting, found.dataset
     scored = setting.scored(dataset, result) if rows is None else setting.subset(dataset, rows)
     n_seen = record.n_among(setting, scored)
     if n_seen:
-        say_aside(
+        echo_err(
             f"warning: {model} was calibrated on {n_seen} of the "
             f"{counted(result.counts['groups'], units)} scored, so {flattered}"
         )
 
 
-def _about_groups(
-    found: Found,
+def _describe_groups(
+    found: LoadedData,
     result: Evaluation,
     part: str,
     trained_on: int | None,
     record: TrainingRecord | None,
-    namesakes: dict[str, int],
+    known_names: dict[str, int],
 ) -> str:
     n_groups = result.counts["groups"]
     n_users = result.counts.get("users_asked", n_groups)
@@ -343,11 +343,11 @@ def _about_groups(
     whole = " with the click asked for" if found.setting.judged_by_protocol else ""
     if trained_on:
         return f"{groups}, {trained_on} of them trained on{whole}"
-    by_name = f", but {n_named} by their names" if (n_named := namesakes.get("names")) else ""
+    by_name = f", but {n_named} by their names" if (n_named := known_names.get("names")) else ""
     return f"{groups}, none of them trained on{whole}, compared by their values{by_name}"
 
 
-def _of_few(result: Evaluation, units: str, part: str) -> tuple[str, ...]:
+def _small_sample_notes(result: Evaluation, units: str, part: str) -> tuple[str, ...]:
     """Say that figures of few groups say little: one more answer would change them much."""
     n_groups = result.counts.get("users_asked", result.counts["groups"])
     if n_groups >= MIN_GROUPS:

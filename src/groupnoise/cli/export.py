@@ -16,18 +16,18 @@ from groupnoise.cli.options import (
     DataOptions,
     argument,
     check_conflicts,
+    describe_options,
+    echo_err,
     option,
-    reads_histories,
-    say_aside,
-    takes,
+    with_history_options,
 )
 from groupnoise.cli.sources import item_column_of, read_histories_for
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 
 
-@reads_histories
-@takes(
+@with_history_options
+@describe_options(
     model=argument("Model folder written by `groupnoise fit`; with --to also an artifact."),
     place=argument(hidden=True, metavar="-o FOLDER"),
     output=option(
@@ -94,7 +94,7 @@ def export(
     from groupnoise.recall.reference import add_reference
 
     if output is None or place is not None:
-        raise ParameterError(_about_output(model, place, registry))
+        raise ParameterError(_output_message(model, place, registry))
     check_not_own_input(output, model)
     check_writable_folder(output)
     is_replaced = to is None and check_replaceable(output, ARTIFACT)
@@ -107,7 +107,7 @@ def export(
         }
     )
     if to is not None and (artifact := _artifact_in(model)) is not None:
-        _write_elsewhere(artifact, output, to, scope)
+        _export_vectors(artifact, output, to, scope)
         return
     spec = None if index is None else IndexSpec(kind=index, least_recall=least_recall)
     fitted = _load(model)
@@ -119,7 +119,7 @@ def export(
         titles, categories = read_items(
             items, fitted.items_, item=item, in_log=item_column_of(model), title=title,
             category=category, attributes=attribute or (), format=format, separator=separator,
-            header=header, **options.form, report=say_aside,
+            header=header, **options.form, report=echo_err,
         )  # fmt: skip
         told = {"title": title, "category": category}
         training["item_columns"] = {part: name for part, name in told.items() if name is not None}
@@ -131,9 +131,9 @@ def export(
         n_neighbours=neighbours,
     )
     if to is not None:
-        _write_by_way_of_artifact(write, output, to, scope)
+        _export_via_artifact(write, output, to, scope)
         return
-    lost = _about_lost_items(output, fitted)
+    lost = _lost_items_message(output, fitted)
     with _destination(output, registry) as folder:
         write(folder)
         if spec is not None:
@@ -150,15 +150,15 @@ def export(
         + (", in place of the artifact there" if is_replaced else "")
     )
     if written.manifest["kind"] == "neighbours":
-        say_aside(
+        echo_err(
             f"{type(fitted).__name__} has no item vectors: the artifact sums the {neighbours} best "
             "next items of every click, so its lists may differ from those of `groupnoise predict`"
         )
     if lost is not None:
-        say_aside(lost)
+        echo_err(lost)
 
 
-def _write_by_way_of_artifact(
+def _export_via_artifact(
     write: Callable[[str], Any], output: Path, to: str, scope: str | None
 ) -> None:
     """Write for another engine from an artifact that is then removed."""
@@ -167,10 +167,10 @@ def _write_by_way_of_artifact(
     # temporary files.
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".artifact-") as place:
         write(place)
-        _write_elsewhere(Path(place), output, to, scope)
+        _export_vectors(Path(place), output, to, scope)
 
 
-def _about_output(model: Path, place: str | None, registry: bool) -> str:
+def _output_message(model: Path, place: str | None, registry: bool) -> str:
     flag = "--registry " if registry else ""
     is_flag = "--registry is a flag, which makes that folder a registry; " if registry else ""
     return (
@@ -179,7 +179,7 @@ def _about_output(model: Path, place: str | None, registry: bool) -> str:
     )
 
 
-def _about_lost_items(output: Path, fitted: Any) -> str | None:
+def _lost_items_message(output: Path, fitted: Any) -> str | None:
     """Say which items were added to what is there now, and how to add them to its successor."""
     from groupnoise.recall.item_changes import lost_items_message
 
@@ -227,7 +227,7 @@ def _artifact_in(folder: Path) -> Path | None:
     return folder
 
 
-def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -> None:
+def _export_vectors(artifact: Path, output: Path, to: str, scope: str | None) -> None:
     from groupnoise.core.checks import check_choice
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.engines import WRITERS, export_vectors, write_mlflow
@@ -263,10 +263,10 @@ def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any)
 
 def _read_evaluation(path: Path, model: Path) -> dict[str, Any]:
     """Return an evaluation after checking that it is one of this very model."""
-    from groupnoise.io.folders.model_files import weights_of
+    from groupnoise.io.folders.model_files import weights_digest
 
     found = _read_object(path)
-    if found.get("weights") != weights_of(model):
+    if found.get("weights") != weights_digest(model):
         raise ParameterError(
             f"{path} is no evaluation of {model}; write one with `groupnoise evaluate --json`."
         )

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.methods import AUTO_METHOD, check_names, chosen_method, make_estimator
+from groupnoise.cli.methods import AUTO_METHOD, check_method, choose_best_method, make_estimator
 from groupnoise.cli.options import (
     DATA_HELP,
     DataOptions,
     Seed,
     argument,
     check_conflicts,
+    describe_options,
+    echo_err,
     option,
     panel,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import Found, find_data, read_item_table, with_guessed_setting
+from groupnoise.cli.sources import LoadedData, load_data, read_item_table, with_guessed_setting
 from groupnoise.cli.training import (
-    cut_on_disk,
-    explaining_lack_of_memory,
+    adjust_batch_size,
+    convert_memory_errors,
+    cut_windows_on_disk,
+    forward_warnings,
     holds_bags,
     join_workers,
     open_bags,
     open_log,
     read_checkpoints,
-    settle_batch,
+    save_on_signals,
     show_decisions,
     start_workers,
-    stopping,
     training_progress,
-    without_known_warnings,
 )
-from groupnoise.cli.updates import go_on, told_of_items
+from groupnoise.cli.updates import item_summary, update_model
 from groupnoise.core.threads import is_first, is_worker
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from groupnoise.training.checkpoints import Checkpoints
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     data=argument(DATA_HELP),
     output=option("Model folder to write.", "-o"),
     method="Method to train, see `groupnoise methods`; auto also tries baselines on held-out "
@@ -123,7 +123,7 @@ def fit(
     check_fraction("--decay", decay)
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
     if is_new and not is_auto:
-        check_names(method, pairs, options.setting)  # before torch is loaded
+        check_method(method, pairs, options.setting)  # before torch is loaded
     is_otherwise = param or paper or protocol or budget or checkpoint or out_of_core or is_shared
     check_conflicts(
         {
@@ -149,22 +149,22 @@ def fit(
     )
     is_replaced = _check_model_folder(output, data)
     if from_model is not None:
-        go_on(
+        update_model(
             data, output, options, model=from_model, old=old, items=items, decay=decay,
             forget_items=forget_items, validation=validation, seed=seed,
         )  # fmt: skip
         return
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume, quiet)
-    asked = _Asked(
+    request = _Request(
         data, options, method, pairs, paper, validation, learn_truth, protocol, budget, items,
         seed, quiet, out_of_core,
     )  # fmt: skip
-    with explaining_lack_of_memory(data, out_of_core):
-        task = _prepared(asked)
+    with convert_memory_errors(data, out_of_core):
+        task = _prepare(request)
         record = _train(task, output, checkpoints)
     if record is not None:
-        _say_saved(task, record, f"{output}{', in place of the model there' * is_replaced}")
+        _report_saved(task, record, f"{output}{', in place of the model there' * is_replaced}")
 
 
 def _check_model_folder(output: Path, data: str) -> bool:
@@ -179,7 +179,7 @@ def _check_model_folder(output: Path, data: str) -> bool:
     check_not_own_input(output, data)
     is_replaced = check_replaceable(output, MODEL)
     if is_replaced and is_first():
-        say_aside(
+        echo_err(
             f"{output} holds a model, which this one replaces when its training has ended; until "
             "then, and if it fails, the old one stays whole."
         )
@@ -189,7 +189,7 @@ def _check_model_folder(output: Path, data: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """What `fit` was asked for, by the names of its parameters; `pairs`: name=value."""
 
     data: str
@@ -211,51 +211,53 @@ class _Asked:
 class _Task:
     """What is trained on what."""
 
-    asked: _Asked
+    request: _Request
     method: str
     estimator: Any
-    found: Found
+    found: LoadedData
     training: Any
     held_out: Any
     protocol: str | None
 
 
-def _prepared(asked: _Asked) -> _Task:
+def _prepare(request: _Request) -> _Task:
     """Read the data, hold out groups, and make the estimator that was asked for."""
-    method, learn_truth, folder = asked.method, asked.learn_truth, asked.out_of_core
+    method, learn_truth, folder = request.method, request.learn_truth, request.out_of_core
     from_review = learn_truth is not None and Path(learn_truth).is_file()
-    options = asked.options
+    options = request.options
     if learn_truth is not None and not from_review:
         options = _with_truth(options, learn_truth)
 
     def fits_setting(setting: str) -> None:
         if method != AUTO_METHOD:
-            check_names(method, asked.pairs, setting)
+            check_method(method, request.pairs, setting)
 
     if folder is None:
-        found = find_data(asked.data, options, check=fits_setting)
+        found = load_data(request.data, options, check=fits_setting)
     else:
-        options = with_guessed_setting(asked.data, options)
-        if not holds_bags(asked.data, options):
-            return _log_on_disk(asked, options, folder)
-        found = open_bags(asked.data, options, folder)
-    held_out, training, protocol = _held_out(found, asked.protocol, asked.validation, asked.seed)
+        options = with_guessed_setting(request.data, options)
+        if not holds_bags(request.data, options):
+            return _log_on_disk(request, options, folder)
+        found = open_bags(request.data, options, folder)
+    held_out, training, protocol = _hold_out(found, request)
     if method == AUTO_METHOD:
-        method, estimator = chosen_method(found, training, asked.budget, asked.seed, asked.quiet)
+        method, estimator = choose_best_method(
+            found, training, request.budget, request.seed, request.quiet
+        )
     else:
-        estimator = make_estimator(method, asked.pairs, asked.paper, asked.seed, found)
+        estimator = make_estimator(method, request.pairs, request.paper, request.seed, found)
     if learn_truth is not None and from_review:
-        training = _with_export(found, training, learn_truth)
-    return _Task(asked, method, estimator, found, training, held_out, protocol)
+        training = _apply_review_answers(found, training, learn_truth)
+    return _Task(request, method, estimator, found, training, held_out, protocol)
 
 
-def _log_on_disk(asked: _Asked, options: DataOptions, folder: Path) -> _Task:
+def _log_on_disk(request: _Request, options: DataOptions, folder: Path) -> _Task:
     """Cut a log into windows that stay in a folder."""
-    found = open_log(asked.data, options, folder, asked.quiet)
-    estimator = make_estimator(asked.method, asked.pairs, asked.paper, asked.seed, found)
-    held_out = found.setting.hold_out(found.dataset, asked.validation, asked.seed)
-    training = cut_on_disk(found.dataset, estimator, folder, held_out, asked.quiet)
-    return _Task(asked, asked.method, estimator, found, training, held_out, asked.protocol)
+    found = open_log(request.data, options, folder, request.quiet)
+    estimator = make_estimator(request.method, request.pairs, request.paper, request.seed, found)
+    held_out = found.setting.hold_out(found.dataset, request.validation, request.seed)
+    training = cut_windows_on_disk(found.dataset, estimator, folder, held_out, request.quiet)
+    return _Task(request, request.method, estimator, found, training, held_out, request.protocol)
 
 
 def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> TrainingRecord | None:
@@ -267,25 +269,29 @@ def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> Traini
     )
     from groupnoise.training.saver import exclusive_training  # loads torch
 
-    asked, estimator, found = task.asked, task.estimator, task.found
+    request, estimator, found = task.request, task.estimator, task.found
     setting = found.setting
     # Held until the checkpoints are gone, or another training would find them finished.
-    with stopping(checkpoints), join_workers() as team, exclusive_training(checkpoints, team):
-        sentence = settle_batch(estimator, team.count, found.dataset)
+    with (
+        save_on_signals(checkpoints),
+        join_workers() as team,
+        exclusive_training(checkpoints, team),
+    ):
+        sentence = adjust_batch_size(estimator, team.count, found.dataset)
         if sentence is not None and team.rank == 0:
-            say_aside(sentence)
+            echo_err(sentence)
         with (
-            training_progress(asked.quiet or team.rank > 0) as show,
-            without_known_warnings(estimator),
+            training_progress(request.quiet or team.rank > 0) as show,
+            forward_warnings(estimator),
         ):
             setting.fit(
                 estimator,
                 task.training,
                 on_epoch=show,
-                item_features=_readable_items(asked.items, estimator, task.method, found),
+                item_features=_read_items(request.items, estimator, task.method, found),
                 checkpoint=checkpoints,
                 workers=team if team.count > 1 else None,
-                truth=_known_labels(setting, task.training, asked.learn_truth),
+                truth=_true_labels(setting, task.training, request.learn_truth),
             )
         if team.rank > 0:
             return None
@@ -303,13 +309,13 @@ def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> Traini
     return record
 
 
-def _say_saved(task: _Task, record: TrainingRecord, place: str) -> None:
+def _report_saved(task: _Task, record: TrainingRecord, place: str) -> None:
     """Say what was decided and learned, and what was held out of it."""
-    show_decisions(task.estimator, task.asked.quiet)
+    show_decisions(task.estimator, task.request.quiet)
     for sentence in task.found.setting.advice(task.estimator):
         typer.echo(sentence, err=True)
-    if task.asked.items is not None:
-        typer.echo(told_of_items(task.asked.items, task.estimator))
+    if task.request.items is not None:
+        typer.echo(item_summary(task.request.items, task.estimator))
     use = " by `groupnoise evaluate`" if record.protocol else ", for `groupnoise evaluate`"
     after = f"{_held_out_words(record, task.found)}{use if record.held_out else ''}"
     typer.echo(f"{task.method} on {task.found.dataset.name}: saved to {place} ({after})")
@@ -325,7 +331,7 @@ def _with_truth(options: DataOptions, column: str) -> DataOptions:
     return replace(options, columns={**options.columns, "truth": column})
 
 
-def _with_export(found: Found, training: Any, path: str) -> Any:
+def _apply_review_answers(found: LoadedData, training: Any, path: str) -> Any:
     """Return training bags with what people answered about them at the desk."""
     from groupnoise.bags.reading.labels import apply_review_answers
 
@@ -337,14 +343,14 @@ def _with_export(found: Found, training: Any, path: str) -> Any:
     taught = apply_review_answers(training, path)
     n_silent = len(training.bags) - len(taught.bags)
     if n_silent and is_first():
-        say_aside(
+        echo_err(
             f"left out {counted(n_silent, 'bags')} of which no object carries the label, by "
             "the answers"
         )
     return taught
 
 
-def _known_labels(setting: Any, training: Any, column: str | None) -> list[str | None] | None:
+def _true_labels(setting: Any, training: Any, column: str | None) -> list[str | None] | None:
     """Return the right labels to learn from, and say how many there are."""
     if column is None:
         return None
@@ -355,26 +361,24 @@ def _known_labels(setting: Any, training: Any, column: str | None) -> list[str |
         )
     n_known = sum(label is not None for label in known)
     if is_first():
-        say_aside(f"learning from {counted(n_known, 'right labels')} of {column!r}")
+        echo_err(f"learning from {counted(n_known, 'right labels')} of {column!r}")
     return known
 
 
-def _held_out(
-    found: Found, protocol: str | None, validation: float, seed: int
-) -> tuple[Any, Any, str | None]:
-    """Return the groups held out, what is left to train on, and the protocol as it is spelt."""
+def _hold_out(found: LoadedData, request: _Request) -> tuple[Any, Any, str | None]:
+    """Return the held-out groups, the training data, and the protocol in its normal spelling."""
     import numpy as np
 
-    if protocol is None:
-        held_out = found.setting.hold_out(found.dataset, validation, seed)
+    if request.protocol is None:
+        held_out = found.setting.hold_out(found.dataset, request.validation, request.seed)
         return held_out, found.setting.without(found.dataset, held_out), None
-    split = found.setting.divide(found.dataset, protocol)
+    split = found.setting.divide(found.dataset, request.protocol)
     for note in split.notes:
-        say_aside(note)
+        echo_err(note)
     return np.unique(split.test.users), split.train, split.protocol.word
 
 
-def _readable_items(items: Path | None, estimator: Any, method: str, found: Found) -> Any:
+def _read_items(items: Path | None, estimator: Any, method: str, found: LoadedData) -> Any:
     """Return the table of items, refused where the method learns nothing from it."""
     if items is None:
         return None
@@ -385,7 +389,7 @@ def _readable_items(items: Path | None, estimator: Any, method: str, found: Foun
     return read_item_table(items, found.dataset.item_ids, found.options.get("item"))
 
 
-def _held_out_words(record: TrainingRecord, found: Found) -> str:
+def _held_out_words(record: TrainingRecord, found: LoadedData) -> str:
     if not record.held_out:
         return "nothing held out"
     of = f"{len(record.held_out)} of {record.n_groups}"

@@ -15,18 +15,18 @@ from groupnoise.cli.options import (
     argument,
     check_output,
     counted_bars,
+    describe_options,
+    echo_err,
     option,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import Found, find_model_and_data
+from groupnoise.cli.sources import LoadedData, load_model_and_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     data=argument("Bags, as in `groupnoise fit`, with or without labels."),
     output=option("HTML page to write.", "-o"),
     sources=option(
@@ -68,8 +68,8 @@ def heatmap(
     check_count("--max-bags", max_bags)
     check_count("--gallery", gallery, least=0)
     check_output(output, data)
-    fitted, found = with_labels_if_any(model, data, options, "heat maps are of")
-    raw = find_sources(data, sources, downsample, say_aside)
+    fitted, found = load_bags(model, data, options, "heat maps are of")
+    raw = find_sources(data, sources, downsample, echo_err)
     answers = predict_objects(fitted, found.dataset)
     without = [bag for bag in answers.bag_ids if bag not in raw.files] if raw.files else []
     if len(without) == len(answers):
@@ -91,13 +91,13 @@ def heatmap(
         and not raw.holds(name, where[answers.part(bag)])
     ]  # fmt: skip
     if beyond:
-        say_aside(
+        echo_err(
             f"objects of {counted(len(beyond), 'bags')}, first {beyond[0]!r}, lie beyond their "
             "pictures, which are left out; say with --downsample how many units of the coordinates "
             "a pixel is"
         )
     if without:
-        say_aside(f"{counted(len(without), 'bags')} without a source, first {without[0]!r}")
+        echo_err(f"{counted(len(without), 'bags')} without a source, first {without[0]!r}")
     shown = min(len(answers), max_bags)
     more = f"; mistakes come first, and --max-bags {len(answers)} shows all"
     typer.echo(
@@ -106,9 +106,7 @@ def heatmap(
     )
 
 
-def with_labels_if_any(
-    model: Path, data: str, options: DataOptions, what: str
-) -> tuple[Any, Found]:
+def load_bags(model: Path, data: str, options: DataOptions, what: str) -> tuple[Any, LoadedData]:
     """Load a model and bags: with their labels where there are any, for mistakes to be seen.
 
     `what`: how a sentence begins that refuses other data.
@@ -117,23 +115,23 @@ def with_labels_if_any(
     from groupnoise.bags.reading.label_table import find_label_table
 
     try:
-        fitted, found, _ = find_model_and_data(model, data, options)
+        fitted, found, _ = load_model_and_data(model, data, options)
     except (DataError, MissingDataError) as error:
         if "labels" in options.given:
             raise
         # Without labels, or for another reason, which is then said again.
-        fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+        fitted, found, _ = load_model_and_data(model, data, options, needs_labels=False)
         says_labels = not is_bag_folder(data, labels_needed=False)
         says_labels |= Path(data).is_dir() and find_label_table(Path(data)) is not None
         if says_labels and not isinstance(error, MissingColumnError):
-            say_aside(f"labels are ignored: {error}")
+            echo_err(f"labels are ignored: {error}")
     if found.setting.name != "mil":
         raise ParameterError(f"{what} bags; {data} is {found.setting.name} data.")
     return fitted, found
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     data=argument("Bags, as in `groupnoise fit`, with or without labels."),
     output=option("File: .csv, .jsonl, .parquet, .xlsx.", "-o"),
     top="Objects per bag and label, best first.",
@@ -153,7 +151,7 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
     check_format(output)
     check_count("--top", top)
     check_output(output, data)
-    fitted, found = with_labels_if_any(model, data, options, "select is about")
+    fitted, found = load_bags(model, data, options, "select is about")
     columns = top_objects(predict_objects(fitted, found.dataset), found.dataset, top)
     write_columns(output, columns)
     n_empty = sum(row is None for row in columns["row"])
@@ -165,7 +163,7 @@ def select(model: ModelFolder, data: str, output: Path, options: DataOptions, to
     )
 
 
-@takes(
+@describe_options(
     folder=argument("Pictures, texts or recordings, one per bag, also in folders by label."),
     output=argument("Folder of features to write."),
     kind="pictures, texts or recordings, if FOLDER holds several kinds.",
@@ -208,7 +206,7 @@ def embed(
             folder, output, kind=kind, size=size, stride=stride, background=background, form=to,
             like=like, encoder=encoder, weights=weights,
             on_file=lambda done, total: show({"stage": "describing", "done": done, "total": total}),
-            report=say_aside,
+            report=echo_err,
         )  # fmt: skip
     left_out = f" ({made.n_dropped} of background left out)" if made.n_dropped else ""
     bags = f"{counted(made.n_bags, made.kind)}, {counted(made.n_objects, 'objects')}"

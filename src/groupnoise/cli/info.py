@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import AsJson, ModelFolder, option, takes
+from groupnoise.cli.options import AsJson, ModelFolder, describe_options, option
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ModelFileError
 
@@ -85,13 +85,13 @@ WORDS: dict[str, dict[Any, str]] = {
 """Parameter, value, and what that means."""
 
 
-@takes(
+@describe_options(
     show_all=option("Show every parameter and every setting that was tried.", "--all"),
     as_json=option("Print the whole manifest.", "--json"),
 )
 def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> None:
     """Show what a model is, what it was trained on and what `fit` decided."""
-    from groupnoise.io.folders.model_files import read_model_manifest, weights_in
+    from groupnoise.io.folders.model_files import read_model_manifest, weights_path
     from groupnoise.io.folders.training_record import read_training_record
 
     manifest = read_model_manifest(model)
@@ -99,7 +99,7 @@ def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> N
         typer.echo(json.dumps(manifest, indent=2))
         return
     kind = _part(model, manifest, "kind", str)
-    weights = weights_in(model, {"weights": _part(model, manifest, "weights", dict)})
+    weights = weights_path(model, {"weights": _part(model, manifest, "weights", dict)})
     history = _part(model, manifest, "history", list)
     record = read_training_record(model)
     about = "" if record is None else f" of {ABOUT.get(record.setting, record.setting)}"

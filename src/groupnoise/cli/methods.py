@@ -18,23 +18,23 @@ from groupnoise.cli.options import (
     DataName,
     DataOptions,
     check_output,
+    describe_options,
+    echo_err,
     option,
-    option_of,
+    option_name,
     progress_bars,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import Found, find_data
+from groupnoise.cli.sources import LoadedData, load_data
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.clicks.evaluation.recall_metrics import Interval
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
-NAMES_A_LABEL = ("background_label", "negative_label")
+LABEL_PARAMETERS = ("background_label", "negative_label")
 """Parameters whose value is a label of the data, which is text whatever it looks like."""
-NOT_BY_PARAM = {
+UNSETTABLE = {
     "random_state": "--seed decides all randomness",
     "on_epoch": "it is a function, for use from Python",
 }
@@ -43,7 +43,7 @@ AUTO_METHOD = "auto"
 DEFAULT_SECONDS = 600.0
 
 
-@takes(setting="Only methods of this setting: mil, pll or rs.")
+@describe_options(setting="Only methods of this setting: mil, pll or rs.")
 def methods(setting: str | None = None, as_json: AsJson = False) -> None:
     """List every method that `groupnoise fit` can train, with its parameters."""
     from groupnoise.core.checks import check_choice
@@ -74,8 +74,8 @@ def methods(setting: str | None = None, as_json: AsJson = False) -> None:
     Console().print(table)
 
 
-def chosen_method(
-    found: Found, training: Any, budget: str | None, seed: int, quiet: bool
+def choose_best_method(
+    found: LoadedData, training: Any, budget: str | None, seed: int, quiet: bool
 ) -> tuple[str, Any]:
     """Return the method that groups held out of the training part prefer, and its estimator."""
     from groupnoise.decisions.portfolio import parse_budget
@@ -84,7 +84,7 @@ def chosen_method(
 
     seconds = DEFAULT_SECONDS if budget is None else parse_budget(budget)
     choice = choose_method(
-        found.setting, training, budget=seconds, seed=seed, on_fit=None if quiet else say_fit
+        found.setting, training, budget=seconds, seed=seed, on_fit=None if quiet else echo_fit
     )
     typer.echo(choice.sentence)
     for note in choice.comparison.notes:
@@ -95,14 +95,14 @@ def chosen_method(
     return choice.method.name, estimator
 
 
-def say_fit(method: str, split: int, value: float | None) -> None:
+def echo_fit(method: str, split: int, value: float | None) -> None:
     """Say what a fit of a comparison came to, on the error stream."""
     figure = "failed" if value is None else f"{value:.4f}"
-    say_aside(f"split {split + 1}: {method} {figure}")
+    echo_err(f"split {split + 1}: {method} {figure}")
 
 
 def make_estimator(
-    method: str, pairs: list[str], paper: bool, seed: int, found: Found | None
+    method: str, pairs: list[str], paper: bool, seed: int, found: LoadedData | None
 ) -> Any:
     """Return the estimator of a method with the parameters given as `name=value` words."""
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
@@ -119,7 +119,7 @@ def make_estimator(
     return (estimator_class.paper if paper else estimator_class)(**entry.fixed, **settings)
 
 
-def check_names(method: str, pairs: list[str], setting: str | None) -> None:
+def check_method(method: str, pairs: list[str], setting: str | None) -> None:
     """Refuse a method or a parameter that no setting has, before data is read.
 
     `pairs`: as `name=value`. `setting`: the only one to look at, if the user said it.
@@ -155,8 +155,8 @@ def read_parameters(
         name, equals, text = pair.partition("=")
         if not equals:
             raise ParameterError(f"--param takes name=value; got {pair!r}.")
-        if name in NOT_BY_PARAM:
-            raise ParameterError(f"--param {name!r} cannot be given here: {NOT_BY_PARAM[name]}.")
+        if name in UNSETTABLE:
+            raise ParameterError(f"--param {name!r} cannot be given here: {UNSETTABLE[name]}.")
         if fixed and name in fixed:
             raise ParameterError(
                 f"--param {name!r} is what makes {method} (it is {fixed[name]!r}); set it with "
@@ -180,7 +180,7 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
         value = None if text == "None" and text not in labels else json.loads(text)
     except json.JSONDecodeError:
         value = text  # plain words need no quotes
-    if name not in NAMES_A_LABEL or not labels or value in (None, "auto"):
+    if name not in LABEL_PARAMETERS or not labels or value in (None, "auto"):
         return value
     for spelling in (text, str(value)):
         if spelling in labels:
@@ -192,8 +192,8 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
     )
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     methods=option("Names from `groupnoise methods`, separated by commas.", show_default="all"),
     splits=option("Maximum number of splits.", min=1, show_default="5; 1 with --protocol"),
     protocol="rs: split the log by a protocol, with one seed per split: "
@@ -228,7 +228,7 @@ def compare(
 
     seconds = None if budget == "none" else parse_budget(budget, default=DEFAULT_SECONDS)
     check_output(page)
-    found = find_data(data, options)
+    found = load_data(data, options)
     names = [name.strip() for name in methods.split(",")] if methods else []
     entries = methods_to_compare(found.setting.name, names)
     n_splits = splits or (5 if protocol is None else 1)
@@ -244,7 +244,7 @@ def compare(
             )
         else:
             result = compare_methods(found.setting, found.dataset, entries, share=share, **common)
-    command = command_of(result.leader.name, found, options)
+    command = fit_command(result.leader.name, found, options)
     if page is not None:
         from groupnoise.reproduce.report.pages import comparison_page
 
@@ -258,7 +258,7 @@ def compare(
         typer.echo(f"page: {page}")
 
 
-def command_of(method: str, found: Found, options: DataOptions) -> str:
+def fit_command(method: str, found: LoadedData, options: DataOptions) -> str:
     """Return the command that fits a method on the same data as it was compared, to copy."""
     from groupnoise.reproduce.methods import compared_parameters, find_method
 
@@ -269,7 +269,7 @@ def command_of(method: str, found: Found, options: DataOptions) -> str:
         if isinstance(value, bool):
             words.append("--header" if value else "--no-header")
         else:
-            words += [option_of(name).split("/")[0], str(value)]
+            words += [option_name(name).split("/")[0], str(value)]
     if method != "max-matching":
         words += ["--method", method]
         entry = find_method(method, found.setting.name)
@@ -279,7 +279,7 @@ def command_of(method: str, found: Found, options: DataOptions) -> str:
     return shlex.join([*words, "-o", "runs/model"])
 
 
-def _show(result: ComparisonOfMethods, found: Found) -> None:
+def _show(result: ComparisonOfMethods, found: LoadedData) -> None:
     typer.echo(result.heading(found.setting.units))
     rows = [("method", "mean", "95 % interval", "behind the first", "splits", "seconds a fit")]
     for method in result.ranked:
@@ -320,7 +320,7 @@ def _progress(n_fits: int) -> Iterator[Callable[[str, int, float | None], None]]
     """Yield what shows the fits as they end: a bar, or lines where there is no terminal."""
     bars = progress_bars("count")
     if not bars.console.is_terminal:
-        yield say_fit
+        yield echo_fit
         return
     with bars as progress:
         task = progress.add_task("fitting", total=n_fits)

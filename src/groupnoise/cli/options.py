@@ -53,7 +53,7 @@ Token = Annotated[
     ),
 ]
 
-say_aside = functools.partial(typer.echo, err=True)
+echo_err = functools.partial(typer.echo, err=True)
 """Says what was guessed, beside the answers: on the error stream."""
 
 Parameter = Callable[[str, bool], Any]
@@ -77,7 +77,7 @@ def option(help: str, *words: str, **more: Any) -> Parameter:
 
 
 def panel(title: str, **said: str | Parameter) -> dict[str, Parameter]:
-    """Return options for :func:`takes` that help shows together under a title of their own."""
+    """Return options for :func:`describe_options` that help groups under a title."""
 
     def titled(about: str | Parameter) -> Parameter:
         make = option(about) if isinstance(about, str) else about
@@ -92,7 +92,7 @@ def panel(title: str, **said: str | Parameter) -> dict[str, Parameter]:
     return {name: titled(about) for name, about in said.items()}
 
 
-def takes(**said: str | Parameter) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def describe_options(**said: str | Parameter) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Say of each parameter of a command what it is; of most options that is their help alone."""
 
     def describe(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -220,7 +220,7 @@ class DataOptions:
         return {**self.columns, **self.form}
 
 
-def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about DATA; it gets them as one `options: DataOptions`.
 
     Options that the command declares itself under the same name are its own; one that declares
@@ -231,19 +231,19 @@ def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(command, {**where, **COLUMNS, **FORM})
 
 
-def reads_clicks(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_click_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about a click log, as one `options: DataOptions`."""
     parts = ("user", "item", "time", "rating", "min_rating", "only", "date_order")
     columns = {name: COLUMNS[name] for name in parts}
     return _with_options(command, {**columns, **FORM})
 
 
-def reads_votes(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_vote_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about a table of votes, as one `options: DataOptions`."""
     return _with_options(command, {**VOTES, **FORM})
 
 
-def reads_histories(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_history_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command that has `--histories` the options about that log, and about a table's form.
 
     It gets them as one `options: DataOptions`.
@@ -251,7 +251,7 @@ def reads_histories(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(command, {**HISTORIES, **FORM})
 
 
-def reads_table(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about the form of a file, as one `options: DataOptions`."""
     return _with_options(command, FORM)
 
@@ -310,7 +310,7 @@ def check_conflicts(conflicts: dict[str, object]) -> None:
             raise ParameterError(sentence)
 
 
-def option_of(name: str) -> str:
+def option_name(name: str) -> str:
     """Return the words of an option as a user types them."""
     declared = get_args((COLUMNS | VOTES | HISTORIES | FORM)[name])[1].param_decls
     return declared[0] if declared else f"--{name.replace('_', '-')}"

@@ -15,12 +15,12 @@ from groupnoise.cli.options import (
     ModelFolder,
     argument,
     check_output,
+    describe_options,
+    echo_err,
     option,
-    reads_data,
-    say_aside,
-    takes,
+    with_data_options,
 )
-from groupnoise.cli.sources import Found, find_model_and_data
+from groupnoise.cli.sources import LoadedData, load_model_and_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -31,8 +31,8 @@ SOURCE = "source"
 """What `--to` is for answers that go into the files which the features come from."""
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     output=option("File (.csv, .jsonl, .parquet, .xlsx); with --to, a folder.", "-o"),
     keep="Column (or pattern) of DATA to copy beside the answers; repeatable.",
     bags="mil: one row per bag, with its labels and their probabilities.",
@@ -70,7 +70,7 @@ def predict(
         raise ParameterError("give the file to write, with --output (-o).")
     check_format(output)
     check_output(output, data)
-    fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+    fitted, found, _ = load_model_and_data(model, data, options, needs_labels=False)
     if bags:
         _write_bags(fitted, found, output, keep)
         return
@@ -81,16 +81,16 @@ def predict(
     kept = _columns_to_keep(found, keep or []) if found.setting.answers_rows else {}
     answers = found.setting.answer(fitted, found.dataset, top=top, exclude_seen=exclude_seen)
     for note in answers.notes:
-        say_aside(note)
+        echo_err(note)
     columns = answers.columns
     if answers.rows is not None:
-        columns = _beside(columns, kept, answers.rows)
+        columns = _add_columns(columns, kept, answers.rows)
     write_columns(output, columns)
     n_rows = len(next(iter(columns.values()), []))
     typer.echo(f"{counted(n_rows, 'rows')} written to {output}")
 
 
-def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | None) -> None:
+def _write_bags(fitted: Any, found: LoadedData, output: Path, keep: Sequence[str] | None) -> None:
     from groupnoise.bags.object_predictions import predict_bags_table
     from groupnoise.io.answer_files import write_columns
 
@@ -132,7 +132,7 @@ def _write_per_bag(
         )
     if output is not None:
         check_not_own_input(output, data)
-    fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+    fitted, found, _ = load_model_and_data(model, data, options, needs_labels=False)
     if found.setting.name != "mil":
         raise ParameterError(f"--to is for bags; {data} is {found.setting.name} data.")
     answers = predict_objects(fitted, found.dataset)
@@ -148,10 +148,10 @@ def _write_per_bag(
     typer.echo(f"{counted(len(files), 'files')} written to {output}")
 
 
-def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[Any]]:
+def _columns_to_keep(found: LoadedData, requested: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns of the input that go with the answers: its ids and those asked for."""
-    from groupnoise.io.columns.features import column_of_names
-    from groupnoise.io.columns.no_features import is_id_name
+    from groupnoise.io.columns.exclusions import is_id_name
+    from groupnoise.io.columns.features import find_name_column
     from groupnoise.io.columns.roles import match_columns
 
     data = found.dataset
@@ -167,25 +167,25 @@ def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[A
     parts = [
         [part] if isinstance(part, str) else part or [] for part in (data.columns or {}).values()
     ]
-    words = None if ids else column_of_names(table, {name for part in parts for name in part})
+    words = None if ids else find_name_column(table, {name for part in parts for name in part})
     ids += [] if words is None else [words]
     kept = dict.fromkeys([*(name for name in ids if name not in matched), *matched])
     return {name: table.frame[name].to_list() for name in kept}
 
 
-def _beside(
+def _add_columns(
     answers: dict[str, list[Any]], kept: dict[str, list[Any]], rows: IntArray
 ) -> dict[str, list[Any]]:
     """Put the columns of the input after the answers, each in the row it came from."""
-    from groupnoise.io.answer_files import renamed_beside
+    from groupnoise.io.answer_files import rename_input_columns
 
-    called = renamed_beside(list(kept), answers)
+    called = rename_input_columns(list(kept), answers)
     beside = {called[name]: [cells[row] for row in rows.tolist()] for name, cells in kept.items()}
     return answers | beside
 
 
-@reads_data
-@takes(
+@with_data_options
+@describe_options(
     data=argument("Labelled data: the training data, or more of its kind."),
     output=option("Model folder to write.", "-o"),
 )
@@ -209,7 +209,7 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
 
     check_not_own_input(output, data)
     check_writable_folder(output)
-    fitted, found, record = find_model_and_data(model, data, options)
+    fitted, found, record = load_model_and_data(model, data, options)
     if not hasattr(fitted, "calibrate"):
         raise ParameterError(
             f"{model} holds a {type(fitted).__name__}, whose probabilities are not calibrated; "
@@ -222,7 +222,7 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
         dataset = found.setting.subset(dataset, learned.rows)
     positional, _ = found.setting.arguments(dataset)
     truth = found.setting.known_labels(dataset) if "truth" in options.columns else None
-    before = _labels_answered(found, fitted, dataset)
+    before = _predicted_labels(found, fitted, dataset)
     fitted.calibrate(*positional, truth=truth)
     # Loaded anew, for the model that was asked has forgotten the names of its columns.
     calibrated = load_model(model)
@@ -242,7 +242,7 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
         f"{sum(one != other for one, other in zip(then, now, strict=True))} of "
         f"{counted(len(now), units)}"
         for (units, then), now in zip(
-            before.items(), _labels_answered(found, fitted, dataset).values(), strict=True
+            before.items(), _predicted_labels(found, fitted, dataset).values(), strict=True
         )
     ]
     typer.echo(f"labels that change: {', '.join(changed)}")
@@ -253,7 +253,7 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
     typer.echo(f"{judged}; saved to {output}")
 
 
-def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:
+def _predicted_labels(found: LoadedData, fitted: Any, dataset: Any) -> dict[str, list[str]]:
     labels = found.setting.answer(fitted, dataset).columns["label"]
     if not hasattr(fitted, "predict_bags"):
         return {found.setting.units: labels}

@@ -17,15 +17,15 @@ from groupnoise.cli.options import (
     Quiet,
     argument,
     check_output,
+    describe_options,
+    echo_err,
     option,
     panel,
     progress_bars,
-    reads_clicks,
-    reads_histories,
-    say_aside,
-    takes,
+    with_click_options,
+    with_history_options,
 )
-from groupnoise.cli.sources import clicks_remembered, read_histories_for
+from groupnoise.cli.sources import log_options, read_histories_for
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from groupnoise.recall.model import RecallModel
 
 
-@reads_clicks
-@takes(
+@with_click_options
+@describe_options(
     artifact=argument("Folder written by `groupnoise export`."),
     histories="Click histories, in any format that `fit` reads: a log of clicks, or one list of "
     "items per row.",
@@ -96,10 +96,10 @@ def recall(
         exclude_seen=exclude_seen,
         categories=tuple(category or ()),
         per_category=per_category,
-        filter=_parsed(filter),
+        filter=_parse_filter(filter),
         allow_lists=tuple(map(read_item_list, allow or ())),
         deny_lists=tuple(map(read_item_list, deny or ())),
-        max_per=_caps(max_per or ()),
+        max_per=_parse_caps(max_per or ()),
         diversity=diversity,
         min_score=min_score,
         interests=interests,
@@ -122,8 +122,8 @@ def recall(
             resume=resume,
             n_threads=threads,
             on_block=show,
-            report=say_aside,
-            remembered=clicks_remembered(log_columns(model.manifest)),
+            report=echo_err,
+            remembered=log_options(log_columns(model.manifest)),
             **options.given,
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
@@ -145,13 +145,13 @@ def _warn_of_unknown(paths: Iterable[Path], lists: Iterable[ItemList], model: Re
     for path, listed in zip(paths, lists, strict=True):
         unknown = listed.ids[model.items.positions_of(listed.ids) < 0]
         if 2 * len(unknown) > len(listed.ids):
-            say_aside(
+            echo_err(
                 f"{path}: {len(unknown)} of {counted(len(listed.ids), 'ids')} unknown to the "
                 f"model, such as {unknown[0]!r}: these neither allow nor deny anything"
             )
 
 
-def _parsed(filter: str | None) -> Any:
+def _parse_filter(filter: str | None) -> Any:
     try:
         return None if filter is None else json.loads(filter)
     except ValueError as error:
@@ -163,7 +163,7 @@ def _parsed(filter: str | None) -> Any:
         ) from None
 
 
-def _caps(given: Iterable[str]) -> dict[str, int]:
+def _parse_caps(given: Iterable[str]) -> dict[str, int]:
     caps = {}
     for cap in given:
         attribute, _, most = cap.rpartition("=")
@@ -173,8 +173,8 @@ def _caps(given: Iterable[str]) -> dict[str, int]:
     return caps
 
 
-@reads_histories
-@takes(
+@with_history_options
+@describe_options(
     log=argument(
         "Impressions: one row per item shown, or the folder of `groupnoise serve --feedback`."
     ),
@@ -227,7 +227,7 @@ def replay(
         propensity=propensity,
         clicked=clicked,
         targets=tuple(target or ()),
-        report=say_aside,
+        report=echo_err,
         **options.form,
     )
     by_version = logged_by_version(shown, seed=seed)

@@ -20,7 +20,7 @@ from groupnoise.cli.demo import (
     run_and_report,
     run_measure,
 )
-from groupnoise.cli.options import Jobs, argument, option, progress_bars, say_aside, takes
+from groupnoise.cli.options import Jobs, argument, describe_options, echo_err, option, progress_bars
 from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, DataError, ParameterError
 
@@ -36,10 +36,10 @@ DEMO = "demo"
 ALL = "all"
 
 
-def spell_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Return a time as one says it.
 
-    >>> spell_seconds(42.3), spell_seconds(600), spell_seconds(8000)
+    >>> format_seconds(42.3), format_seconds(600), format_seconds(8000)
     ('42 s', '10 min', '2 h 13 min')
     """
     if seconds < 90:
@@ -49,7 +49,9 @@ def spell_seconds(seconds: float) -> str:
 
 
 @contextmanager
-def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResult], bool], None]]:
+def job_progress(
+    plan: Plan, left: TimeLeft
+) -> Iterator[Callable[[str, list[TrialResult], bool], None]]:
     """Yield what moves the bar when a job is done."""
     columns = ("count", "{task.fields[left]}", "[dim]{task.fields[latest]}")
     with progress_bars(*columns, transient=False) as progress:
@@ -62,7 +64,7 @@ def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResu
             n_done += 1
             left.finish(key, None if resumed else results[0].seconds)
             latest = f"{results[0].dataset}, {results[0].method}, seed {results[0].seed}"
-            remaining = f"{spell_seconds(left.seconds)} left"
+            remaining = f"{format_seconds(left.seconds)} left"
             progress.update(bar, advance=1, left=remaining, latest=latest)
             if not console.is_terminal and time.monotonic() - last_line > LINE_EVERY_SECONDS:
                 last_line = time.monotonic()
@@ -71,7 +73,7 @@ def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResu
         yield on_job
 
 
-@takes(
+@describe_options(
     name=argument(
         "sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
         "recall, unseen, demo, all, or a recipe of your own (a TOML file)."
@@ -133,9 +135,9 @@ def reproduce(
         seeds = f"0:{trials}"
     request = Request(
         seeds,
-        protocols=_words(protocol),
-        methods=_words(methods),
-        datasets=_words(datasets),
+        protocols=_split_words(protocol),
+        methods=_split_words(methods),
+        datasets=_split_words(datasets),
         quick=quick,
         jobs=jobs,
         output=output,
@@ -178,7 +180,7 @@ def _plans(
         seeds = ",".join(sorted({str(each.seed) for each in results}))
         request = replace(request, seeds=request.seeds or seeds)
     if name == ALL:
-        found = _having(found, request)
+        found = _select_recipes(found, request)
     return [_plan(recipe, request, strict=name != ALL) for recipe in found], results
 
 
@@ -213,7 +215,7 @@ def _plan(recipe: Recipe, request: Request, *, strict: bool) -> Plan:
     )
 
 
-def _having(recipes: list[Recipe], request: Request) -> list[Recipe]:
+def _select_recipes(recipes: list[Recipe], request: Request) -> list[Recipe]:
     """Return the recipes that have some of the methods and data sets; all must be known."""
     requested = {"methods": request.methods, "datasets": request.datasets}
     known = {
@@ -261,19 +263,19 @@ def _show_estimates(
     total = 0.0
     for plan in plans:
         for dataset, reason in plan.missing.items():
-            say_aside(f"{plan.recipe.name}: left out {dataset}: {reason}")
+            echo_err(f"{plan.recipe.name}: left out {dataset}: {reason}")
         done = read_results(resumed / plan.recipe.name / "trials.jsonl") if resumed else {}
         left = [job for job in plan.jobs if job.key not in done]
         seconds = times.total(left) / n_jobs
         total += seconds
         n_kept = len(plan.jobs) - len(left)
-        say_aside(
+        echo_err(
             f"{plan.recipe.name}: {counted(len(plan.jobs), 'trials')} of a method, "
             f"{f'{n_kept} of them kept, ' if resumed else ''}"
-            f"about {spell_seconds(seconds)} on {counted(n_jobs, 'processes')}"
+            f"about {format_seconds(seconds)} on {counted(n_jobs, 'processes')}"
         )
     if len(plans) > 1:
-        say_aside(f"together about {spell_seconds(total)}")
+        echo_err(f"together about {format_seconds(total)}")
 
 
 def _run(
@@ -287,7 +289,7 @@ def _run(
     if not plan.jobs:
         return []
     started = time.perf_counter()
-    with follow(plan, TimeLeft(times, plan.jobs, n_jobs)) as on_job:
+    with job_progress(plan, TimeLeft(times, plan.jobs, n_jobs)) as on_job:
         outcome = run(
             plan, n_jobs=n_jobs, log=folder / "trials.jsonl", resume=resume, on_job=on_job
         )
@@ -311,7 +313,7 @@ def _check(
     for plan in plans:
         done = read_results(output / plan.recipe.name / "trials.jsonl")
         kept = results or [result for each in done.values() for result in each]
-        figures += check_trials(plan, kept, n_trials, n_jobs=n_jobs, on_trial=_tell_repeated)
+        figures += check_trials(plan, kept, n_trials, n_jobs=n_jobs, on_trial=_echo_repeated)
     _conclude(figures)
 
 
@@ -341,12 +343,12 @@ def _check_measure(measure: str, request: Request, n_trials: int, kept: Path | N
     figures: list[Repeated] = []
     for number in drawn:
         found = repeat(rows[number], data_dir=request.data_dir, quick=request.quick)
-        _tell_repeated(found)
+        _echo_repeated(found)
         figures += found
     _conclude(figures)
 
 
-def _tell_repeated(figures: list[Repeated]) -> None:
+def _echo_repeated(figures: list[Repeated]) -> None:
     for figure in figures:
         typer.echo(f"{'same' if figure.agrees else 'DIFFERS'}: {figure}")
 
@@ -384,5 +386,5 @@ def _recipe_paths(name: str, folder: Path) -> list[Path]:
     return found
 
 
-def _words(text: str | None) -> list[str] | None:
+def _split_words(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]

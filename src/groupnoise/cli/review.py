@@ -21,12 +21,12 @@ from groupnoise.cli.options import (
     argument,
     check_output,
     counted_bars,
+    describe_options,
+    echo_err,
     option,
-    reads_votes,
-    say_aside,
-    takes,
+    with_vote_options,
 )
-from groupnoise.cli.sources import find_data, is_pattern
+from groupnoise.cli.sources import is_pattern, load_data
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     Ask = Callable[[Mapping[int, str]], Questions]
 
 
-@reads_votes
-@takes(
+@with_vote_options
+@describe_options(
     data=argument("As in `groupnoise resolve`, or bags."),
     setting="mil: ask which object of a bag carries its label; --label, --labels and "
     "--features then mean the same as in `groupnoise fit`.",
@@ -79,9 +79,9 @@ def review(
     bound, address = bind(host, port)  # before anything long begins
     is_bags = setting == "mil" or (setting is None and (group is not None or Path(data).is_dir()))
     ask = (
-        _about_bags(data, options, group, images, budget, seed)
+        _bag_questions(data, options, group, images, budget, seed)
         if is_bags
-        else _about_rows(data, said_of_votes(options), images, seed)
+        else _row_questions(data, vote_options(options), images, seed)
     )
     kept = answers or Path(f"{Path(data).name}.answers.jsonl")
     desk = Desk(ask({}), kept, relearn=ask)
@@ -99,7 +99,7 @@ def review(
         os._exit(0)
 
 
-def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:
+def _row_questions(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:
     """Return what asks for the right label of rows, given the answers so far."""
     from groupnoise.audit.evidence import picture_columns, picture_paths
     from groupnoise.io.tables.table import Table
@@ -107,7 +107,7 @@ def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) 
     from groupnoise.votes.resolution import resolve
 
     def ask(known: Mapping[int, str]) -> RowQuestions:
-        report = None if known else note
+        report = None if known else echo_note
         with counted_bars(("training",), quiet=bool(known)) as show:
             found = resolve(
                 data, **said, known=known, random_state=seed, report=report, on_progress=show
@@ -126,17 +126,17 @@ def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) 
     return ask
 
 
-def _about_bags(
+def _bag_questions(
     data: str, options: DataOptions, group: str | None, images: str | None, budget: str, seed: int
 ) -> Ask:
     """Return what asks for the object that carries the label of each bag."""
-    from groupnoise.review.bag_questions import BagQuestions, BagViews, who_carries
+    from groupnoise.review.bag_questions import BagQuestions, BagViews, object_responsibilities
 
     columns = dict(options.columns)
     if group is not None:
         columns["group"] = group
     is_file = Path(data).exists() or is_pattern(data)
-    found = find_data(data, replace(options, setting="mil" if is_file else None, columns=columns))
+    found = load_data(data, replace(options, setting="mil" if is_file else None, columns=columns))
     if found.setting.name != "mil":
         raise DataError(f"{data} holds {found.setting.name} data; --setting mil is for bags.")
     table = None
@@ -145,24 +145,24 @@ def _about_bags(
     views = BagViews.of(found.dataset, data, table, images)
 
     def ask(known: Mapping[int, str]) -> BagQuestions:
-        report = None if known else note
+        report = None if known else echo_note
         if report is not None:
             report(
                 "five models are trained, each on bags that it is not asked about, after a search "
                 f"of {budget} at most"
             )
         with counted_bars(("training",), quiet=bool(known)) as show:
-            carried = who_carries(
+            responsibilities = object_responsibilities(
                 found.dataset, known=known, budget=budget, seed=seed, report=report,
                 on_progress=show,
             )  # fmt: skip
-        return BagQuestions(found.dataset, carried, views)
+        return BagQuestions(found.dataset, responsibilities, views)
 
     return ask
 
 
-@reads_votes
-@takes(
+@with_vote_options
+@describe_options(
     data=argument("Table, or JSON export of Label Studio or Argilla."),
     output=option("File to write: .csv, .jsonl, .parquet or .xlsx.", "-o"),
     sort="Write the rows most worth reviewing first.",
@@ -205,13 +205,13 @@ def resolve(
     with counted_bars(("training",), quiet) as show:
         found = run(
             data,
-            **said_of_votes(options),
+            **vote_options(options),
             n_folds=folds,
             n_rounds=rounds,
             n_members=members,
             random_state=seed,
             checkpoint=checkpoint,
-            report=note,
+            report=echo_note,
             on_progress=show,
         )
     found.save(output, sort=sort)
@@ -222,7 +222,7 @@ def resolve(
     typer.echo(f"{counted(found.votes.n_rows, 'rows')} written to {output}")
 
 
-def said_of_votes(options: DataOptions) -> dict[str, Any]:
+def vote_options(options: DataOptions) -> dict[str, Any]:
     """Return what a user said about a table of votes as keywords of `groupnoise.votes.resolve`."""
     said = options.given
     if "labels" in said:
@@ -230,6 +230,6 @@ def said_of_votes(options: DataOptions) -> dict[str, Any]:
     return said
 
 
-def note(sentence: str) -> None:
+def echo_note(sentence: str) -> None:
     """Print what was guessed, beside the answers."""
-    say_aside(f"note: {sentence}")
+    echo_err(f"note: {sentence}")

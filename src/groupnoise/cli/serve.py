@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import Host, Port, Token, argument, panel, takes
+from groupnoise.cli.options import Host, Port, Token, argument, describe_options, panel
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _example(shop: ClickDataset) -> list[Any]:
     return []
 
 
-@takes(
+@describe_options(
     artifact=argument(
         "Folder written by `groupnoise export`; of a registry the promoted version, "
         "followed when another is promoted."
@@ -186,7 +186,7 @@ def serve(
             processes=processes,
             limits=limits,
         )
-        run(settings, on_ready=lambda address: _say_ready(address, settings))
+        run(settings, on_ready=lambda address: _echo_ready(address, settings))
 
     if artifact is not None:
         start(artifact, compare)
@@ -199,7 +199,7 @@ def serve(
         start(*write_demo(Path(folder)))
 
 
-def _say_ready(address: str, settings: ServiceSettings) -> None:
+def _echo_ready(address: str, settings: ServiceSettings) -> None:
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.http.guide import curl, example_clicks
 

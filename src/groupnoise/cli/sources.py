@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of, say_aside
+from groupnoise.cli.options import HISTORY_PARTS, DataOptions, echo_err, option_name
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class LoadedData:
     """Data that a command was given."""
 
     dataset: Any
@@ -50,7 +50,7 @@ class Found:
         return read_table(source, decimal=".", **form)  # cells as they are written
 
 
-def find_data(
+def load_data(
     name: str,
     options: DataOptions,
     *,
@@ -58,7 +58,7 @@ def find_data(
     remembered: dict[str, Any] | None = None,
     check: Callable[[str], None] | None = None,
     **reader_options: Any,
-) -> Found:
+) -> LoadedData:
     """Load a file, a converted folder or a named set.
 
     `name`: what the user gave as DATA. `expected`: what a file is read as where the user does not
@@ -66,40 +66,40 @@ def find_data(
     a file does not have is forgotten. `check`: told the setting of a file before it is read.
     `reader_options`: `feature_names` and `labels_needed` of the reader.
     """
-    from groupnoise.io.files import ARTIFACT, KINDS, MODEL, form_of
+    from groupnoise.io.files import ARTIFACT, KINDS, MODEL, manifest_format
     from groupnoise.io.folders.data_folder import is_data_folder
     from groupnoise.io.registry import list_datasets
     from groupnoise.io.setting import find_setting
 
     path = Path(name)
-    if path.is_dir() and (form := form_of(path)) in (MODEL, ARTIFACT):
+    if path.is_dir() and (form := manifest_format(path)) in (MODEL, ARTIFACT):
         raise DataError(
             f"{name} is {KINDS[form]}, not data; give a table, converted data, or a name."
         )
     if path.is_dir() and is_data_folder(name):
-        return _found_stored(name, options)
+        return _load_stored(name, options)
     if options.setting is not None:
         if not path.exists() and any(entry.name == name for entry in list_datasets()):
             raise DataError(f"{name} is a set known by name; leave out --setting, which it has.")
         expected = find_setting(options.setting)
     elif not path.exists() and not is_pattern(name):
-        return _found_by_name(name, options, check)
+        return _load_named(name, options, check)
     if expected is None:
-        expected, options = _guessed(name, options)
+        expected, options = _guess_setting(name, options)
     if check is not None:
         check(expected.name)
     said = {"remembered": remembered, **reader_options}
     try:
         return read_file(name, expected, options, **said)
     except MissingColumnError:
-        told = None if remembered else _told_by_cells(name, options)
+        told = None if remembered else _guess_columns(name, options)
         if told is None:
             raise
     return read_file(name, expected, told, **said)
 
 
-def _found_by_name(name: str, options: DataOptions, check: Callable[[str], None] | None) -> Found:
-    """Load a named set; parameters as in `find_data`."""
+def _load_named(name: str, options: DataOptions, check: Callable[[str], None] | None) -> LoadedData:
+    """Load a named set; parameters as in `load_data`."""
     from groupnoise.io.named import load_dataset
     from groupnoise.io.registry import find_dataset
     from groupnoise.io.setting import setting_of
@@ -109,10 +109,10 @@ def _found_by_name(name: str, options: DataOptions, check: Callable[[str], None]
     if check is not None:
         check(known.setting)
     dataset = load_dataset(name, data_dir=options.data_dir)
-    return Found(dataset, setting_of(dataset), name, known)
+    return LoadedData(dataset, setting_of(dataset), name, known)
 
 
-def _found_stored(name: str, options: DataOptions) -> Found:
+def _load_stored(name: str, options: DataOptions) -> LoadedData:
     from groupnoise.io.datasets import Windows
     from groupnoise.io.folders.data_folder import open_groups
     from groupnoise.io.setting import setting_of
@@ -127,10 +127,10 @@ def _found_stored(name: str, options: DataOptions) -> Found:
     if options.setting not in (None, setting.name):
         raise DataError(f"{name} holds {setting.name} data, not {options.setting} data.")
     _check_no_options(name, "a folder of converted data", options)
-    return Found(stored, setting, name)
+    return LoadedData(stored, setting, name)
 
 
-def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
+def _guess_setting(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
     """Return what a file holds, with the columns its cells told, and say so on the error stream."""
     from groupnoise.bags.reading.folder import is_bag_folder
     from groupnoise.io.columns.setting_guess import guess_setting
@@ -139,15 +139,15 @@ def _guessed(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions
     if "labels" in options.columns:
         return find_setting("mil"), options
     if is_bag_folder(name):
-        say_aside("read as bags (--setting mil), because it has one file per bag")
+        echo_err("read as bags (--setting mil), because it has one file per bag")
         return find_setting("mil"), options
     guess = guess_setting(name, given=options.columns, **options.form)
-    say_aside(guess.sentence)
+    echo_err(guess.sentence)
     told = {**guess.columns, **options.columns}
     return find_setting(guess.setting), replace(options, columns=told)
 
 
-def _told_by_cells(name: str, options: DataOptions) -> DataOptions | None:
+def _guess_columns(name: str, options: DataOptions) -> DataOptions | None:
     """Return options with the columns that cells tell of a setting that was given, if they do."""
     from groupnoise.io.columns.setting_guess import guess_setting
 
@@ -157,7 +157,7 @@ def _told_by_cells(name: str, options: DataOptions) -> DataOptions | None:
         guess = guess_setting(name, given=options.columns, setting=options.setting, **options.form)
     except DataError:
         return None  # what is missing is told better by who missed it
-    say_aside(guess.sentence)
+    echo_err(guess.sentence)
     return replace(options, columns={**guess.columns, **options.columns})
 
 
@@ -168,7 +168,7 @@ def with_guessed_setting(name: str, options: DataOptions) -> DataOptions:
     is_file = is_pattern(name) or (Path(name).exists() and not is_data_folder(name))
     if options.setting is not None or not is_file:
         return options
-    setting, told = _guessed(name, options)
+    setting, told = _guess_setting(name, options)
     return replace(told, setting=setting.name)
 
 
@@ -177,9 +177,9 @@ def is_pattern(name: str) -> bool:
     return "://" in name or any(mark in name for mark in "*?[")
 
 
-def find_model_and_data(
+def load_model_and_data(
     model: Path, name: str, options: DataOptions, *, needs_labels: bool = True
-) -> tuple[Any, Found, TrainingRecord | None]:
+) -> tuple[Any, LoadedData, TrainingRecord | None]:
     """Load a model and data for it, whose features are matched by name where both have names.
 
     The model knows its setting and how its own file was read, so that need not be said again.
@@ -201,7 +201,7 @@ def find_model_and_data(
     names: Any = fitted.feature_names_in_.tolist() if has_names else None
     remembered = {} if record is None else record.options
     try:
-        found = find_data(
+        found = load_data(
             name,
             options,
             expected=own,
@@ -232,13 +232,13 @@ def find_model_and_data(
         # Readers of tables tell it column by column.
         ranges = FeatureRanges.unpacked(record.ranges)
         if (sentence := ranges.about_units(features, name, str(model))) is not None:
-            say_aside(f"warning: {sentence}.")
+            echo_err(f"warning: {sentence}.")
     return fitted, found, record
 
 
 def _check_no_options(name: str, kind: str, options: DataOptions) -> None:
     if options.given:
-        option = option_of(next(iter(options.given)))
+        option = option_name(next(iter(options.given)))
         raise ParameterError(f"{option} is for files; {name} is {kind}.")
 
 
@@ -247,8 +247,8 @@ def check_columns(setting: Setting[Any], options: DataOptions) -> None:
     for column in options.columns:
         if column not in setting.column_options:
             raise ParameterError(
-                f"{option_of(column)} names nothing in {setting.name} data; there are "
-                f"{', '.join(option_of(each) for each in setting.column_options)}."
+                f"{option_name(column)} names nothing in {setting.name} data; there are "
+                f"{', '.join(option_name(each) for each in setting.column_options)}."
             )
 
 
@@ -260,18 +260,18 @@ def read_file(
     remembered: dict[str, Any] | None = None,
     report: Callable[[str], None] | None = None,
     **reader_options: Any,
-) -> Found:
+) -> LoadedData:
     """Read a user's own file and say in one line what was guessed, on the error stream."""
     from groupnoise.clicks.reading.oddities import CLICK_WARNINGS
     from groupnoise.core.label_typos import TYPING_ERROR
-    from groupnoise.io.columns.roles import read_as_remembered
+    from groupnoise.io.columns.roles import read_like_training_file
     from groupnoise.io.feature_ranges import OTHER_UNITS
 
     check_columns(setting, options)
     guesses: list[str] = []
     read = partial(setting.read, path, **reader_options)
-    dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
-    tell = report or say_aside
+    dataset, used = read_like_training_file(read, options.given, remembered or {}, guesses.append)
+    tell = report or echo_err
     if remembered:  # who fitted the model has been told, and read the log so
         guesses = [each for each in guesses if not any(words in each for words in CLICK_WARNINGS)]
     # What a user may have to correct, or to say otherwise, stands on a line of its own.
@@ -284,10 +284,10 @@ def read_file(
     columns = {key: value for key, value in (dataset.columns or {}).items() if value}
     # "median" was asked for; what the medians are is what further files are filled with.
     used = {key: value for key, value in used.items() if key != "fill"}
-    return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
+    return LoadedData(dataset, setting, path, options={**columns, **used}, is_file=True)
 
 
-def clicks_remembered(columns: dict[str, Any]) -> dict[str, Any]:
+def log_options(columns: dict[str, Any]) -> dict[str, Any]:
     """Return how the click log was read that a model learned, of what it says of its data."""
     parts = (*HISTORY_PARTS, "only", "date_order", "repeats", "encoding")
     if isinstance(columns.get("min_rating"), (int, float)):  # ratings alone change nothing
@@ -300,7 +300,7 @@ def item_column_of(model: Path) -> str | None:
     from groupnoise.io.folders.training_record import read_training_record
 
     record = read_training_record(model)
-    return None if record is None else clicks_remembered(record.options).get("item")
+    return None if record is None else log_options(record.options).get("item")
 
 
 def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
@@ -308,27 +308,27 @@ def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
     from groupnoise.clicks.items.table import read_item_rows
     from groupnoise.core.threads import is_first
 
-    report = say_aside if is_first() else None
+    report = echo_err if is_first() else None
     return read_item_rows(items, item_ids, in_log=in_log, report=report)
 
 
 def read_histories_for(model: Path, source: str, options: DataOptions) -> Histories:
     """Read `--histories` as the user says, otherwise as the log that a model learned was read."""
     from groupnoise.clicks.reading.log import read_histories
-    from groupnoise.io.columns.roles import read_as_remembered
+    from groupnoise.io.columns.roles import read_like_training_file
     from groupnoise.io.folders.training_record import read_training_record
 
     record = read_training_record(model)
     try:
-        found, _ = read_as_remembered(
+        found, _ = read_like_training_file(
             partial(read_histories, source),
             {name.removeprefix("histories_"): value for name, value in options.columns.items()},
-            clicks_remembered({} if record is None else record.options),
-            say_aside,
+            log_options({} if record is None else record.options),
+            echo_err,
         )
     except MissingColumnError as error:
         part = error.part
-        option = option_of(HISTORY_PARTS[part]) if part in HISTORY_PARTS else f"--{part}"
+        option = option_name(HISTORY_PARTS[part]) if part in HISTORY_PARTS else f"--{part}"
         said = str(error).replace(f"`{part}` (--{part})", option)
         raise MissingColumnError(said, part) from None
     except DataError as error:
@@ -336,12 +336,12 @@ def read_histories_for(model: Path, source: str, options: DataOptions) -> Histor
     return found
 
 
-def warn_of_other_split(found: Found, rows: Any) -> None:
+def warn_if_split_differs(found: LoadedData, rows: Any) -> None:
     """Say that a split which holds out others than `fit` did is not what is scored."""
     asked, scored = set(found.setting.hold_out(found.dataset, 0.1, 0).tolist()), set(rows.tolist())
     if asked != scored:
         units, n_trained = found.setting.units, len(asked - scored)
-        say_aside(
+        echo_err(
             f"warning: --split holds out other {units} than `fit` did, which trained on "
             f"{n_trained} of its {len(asked)}; scored are the {len(scored)} that `fit` held out"
         )

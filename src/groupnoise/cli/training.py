@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from groupnoise.cli.data import conversion_progress
-from groupnoise.cli.options import DataOptions, progress_bars, say_aside
-from groupnoise.cli.sources import Found, check_columns, find_data
+from groupnoise.cli.options import DataOptions, echo_err, progress_bars
+from groupnoise.cli.sources import LoadedData, check_columns, load_data
 from groupnoise.core.threads import is_first, is_worker, n_restarts
 from groupnoise.exceptions import DataError, ParameterError, TrainingStopped
 
@@ -54,20 +54,20 @@ def read_checkpoints(
         raise ParameterError(f"--checkpoint-every takes 30s, 5m, 1h or 200steps; got {every!r}.")
     by_steps = number[2].startswith("step")
     if resume and not quiet and is_first() and not (folder.is_dir() and any(folder.iterdir())):
-        say_aside(f"nothing is saved in {folder}, so the training begins")
+        echo_err(f"nothing is saved in {folder}, so the training begins")
     checkpoints = Checkpoints(
         folder,
         every_seconds=None if by_steps else float(number[1]) * SECONDS[number[2]],
         every_steps=int(number[1]) if by_steps else None,
         resume=resume or n_restarts() > 0,
-        report=say_aside,
+        report=echo_err,
     )
     checkpoints.announces_resume = not quiet
     return checkpoints
 
 
 @contextmanager
-def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
+def save_on_signals(checkpoints: Checkpoints | None) -> Iterator[None]:
     """Inside the block signals save the training; the command to resume with is then shown."""
     from groupnoise.training.checkpoints import stop_on_signals
 
@@ -82,7 +82,7 @@ def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
         if is_first():
             words = ["groupnoise", *sys.argv[1:]]
             again = shlex.join(words if "--resume" in words else [*words, "--resume"])
-            say_aside(f"{stopped.where}; resume with: {again}")
+            echo_err(f"{stopped.where}; resume with: {again}")
         raise typer.Exit(128 + number) from None
 
 
@@ -119,11 +119,11 @@ def join_workers() -> Iterator[Workers]:
 
     with process_group():
         if n_restarts() and is_first():
-            say_aside(f"a worker was lost; start {n_restarts() + 1} of all workers")
+            echo_err(f"a worker was lost; start {n_restarts() + 1} of all workers")
         yield TorchWorkers()
 
 
-def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
+def adjust_batch_size(estimator: Any, count: int, dataset: Any) -> str | None:
     """Give several workers of a recommender a batch that pays, if none was asked for.
 
     Returns what to tell of the batch; None where it is large enough, or what is trained sends no
@@ -151,7 +151,7 @@ def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
     )
 
 
-def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Found:
+def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> LoadedData:
     """Return click histories that need not fit in memory; a log is converted inside `folder`."""
     from groupnoise.clicks.reading.oddities import bot_warnings
     from groupnoise.clicks.reading.streaming import clicks_on_disk
@@ -165,17 +165,17 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Foun
                 data,
                 folder / "clicks",
                 wait=not is_first(),
-                report=say_aside,
+                report=echo_err,
                 progress=show,
                 **options.given,
             )
         if is_first():
             for sentence in bot_warnings(dataset):
-                say_aside(sentence.replace("audit DATA", f"audit {data}"))
-        return Found(dataset, clicks, data, options=options.given, is_file=True)
+                echo_err(sentence.replace("audit DATA", f"audit {data}"))
+        return LoadedData(dataset, clicks, data, options=options.given, is_file=True)
     found = None
     if options.setting in (None, clicks.name):
-        found = find_data(data, options)
+        found = load_data(data, options)
     if found is None or found.setting is not clicks:
         raise ParameterError(
             f"--out-of-core goes with click logs (rs) and bags (mil) in files; {data} is neither."
@@ -183,7 +183,7 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Foun
     return found
 
 
-def open_bags(data: str, options: DataOptions, folder: Path) -> Found:
+def open_bags(data: str, options: DataOptions, folder: Path) -> LoadedData:
     """Return bags that need not fit in memory; files are copied once into `folder`."""
     from groupnoise.bags.streaming import bags_on_disk
     from groupnoise.io.setting import find_setting
@@ -195,8 +195,8 @@ def open_bags(data: str, options: DataOptions, folder: Path) -> Found:
         data, folder / "bags", wait=not is_first(), report=guesses.append, **options.given
     )
     if guesses:
-        say_aside("; ".join(guesses))
-    return Found(dataset, setting, data, options=options.given, is_file=True)
+        echo_err("; ".join(guesses))
+    return LoadedData(dataset, setting, data, options=options.given, is_file=True)
 
 
 def holds_bags(data: str, options: DataOptions) -> bool:
@@ -209,7 +209,7 @@ def holds_bags(data: str, options: DataOptions) -> bool:
     return options.setting == "mil" and Path(data).exists()
 
 
-def cut_on_disk(
+def cut_windows_on_disk(
     dataset: ClickDataset, estimator: Any, folder: Path, held_out: IntArray, quiet: bool
 ) -> ClickDataset:
     """Return the windows to train on, cut inside `folder`, without what is held out.
@@ -235,7 +235,7 @@ def cut_on_disk(
 
 
 @contextmanager
-def explaining_lack_of_memory(data: str, folder: Path | None) -> Iterator[None]:
+def convert_memory_errors(data: str, folder: Path | None) -> Iterator[None]:
     """Turn a failed allocation inside the block into a sentence that says what to do."""
     try:
         yield
@@ -282,15 +282,15 @@ def training_progress(quiet: bool) -> Iterator[ProgressCallback]:
 
 
 @contextmanager
-def without_known_warnings(estimator: Any) -> Iterator[None]:
+def forward_warnings(estimator: Any) -> Iterator[None]:
     """Pass on what a training warns of, except what its decisions say anyway."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    pass_on(caught, getattr(getattr(estimator, "decisions_", None), "warnings", ()))
+    reissue_warnings(caught, getattr(getattr(estimator, "decisions_", None), "warnings", ()))
 
 
-def pass_on(caught: Sequence[warnings.WarningMessage], known: Sequence[str]) -> None:
+def reissue_warnings(caught: Sequence[warnings.WarningMessage], known: Sequence[str]) -> None:
     """Warn of what was caught, except what is said anyway."""
     for each in caught:
         if str(each.message) not in known:
@@ -306,7 +306,7 @@ def show_decisions(estimator: Any, quiet: bool) -> None:
         if decisions.trials:
             typer.echo(decisions.headline())
         for sentence in decisions.warnings:
-            say_aside(f"warning: {sentence}")
+            echo_err(f"warning: {sentence}")
         return
     from rich.console import Console
 

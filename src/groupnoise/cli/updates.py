@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, say_aside
-from groupnoise.cli.sources import Found, find_data, read_item_table
+from groupnoise.cli.options import DataOptions, echo_err
+from groupnoise.cli.sources import LoadedData, load_data, read_item_table
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -27,7 +27,7 @@ FEW_OLD = 0.01
 """Share of the clicks of a log that may come late, after newer ones were learned."""
 
 
-def go_on(
+def update_model(
     data: str,
     output: Path,
     options: DataOptions,
@@ -56,12 +56,12 @@ def go_on(
         )
     before = read_training_record(model)
     remembered = None if before is None else before.options
-    read = partial(find_data, options=options, expected=find_setting("rs"), remembered=remembered)
+    read = partial(load_data, options=options, expected=find_setting("rs"), remembered=remembered)
     found = read(data)
     fingerprint = found.setting.fingerprint(found.dataset)
     _warn_of_learned(found, fingerprint, model, before)
     if lost := lost_zeros_message(found.dataset.item_ids, fitted.items_):
-        say_aside(f"warning: {lost}: these become items of their own.")
+        echo_err(f"warning: {lost}: these become items of their own.")
     held_out = found.setting.hold_out(found.dataset, validation, seed)
     new = found.setting.without(found.dataset, held_out) if len(held_out) else found.dataset
     earlier = None
@@ -69,12 +69,12 @@ def go_on(
         learned_before = read(old)
         _check_old(learned_before, model, fitted.items_, before)
         if _ends_with(learned_before.dataset, new):
-            say_aside(
+            echo_err(
                 f"warning: --old {old} ends with the clicks of {data}, which count twice now; give "
                 "the log of before alone, or one that ends before the new clicks begin."
             )
-        earlier, before = _as_learned(found.setting, learned_before.dataset, before)
-    dataset, n_known = _joined(new, earlier)
+        earlier, before = _without_held_out(found.setting, learned_before.dataset, before)
+    dataset, n_known = _join_logs(new, earlier)
     described = None
     if items is not None:
         known_items = np.union1d(fitted.items_.astype(str), dataset.item_ids.astype(str))
@@ -91,13 +91,13 @@ def go_on(
     fitted.save(output)
     write_training_record(output, record)
     if items is not None:
-        typer.echo(told_of_items(items, fitted))
+        typer.echo(item_summary(items, fitted))
     kept = _held_out_words(found, len(held_out), len(record.held_before))
     typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} ({kept})")
 
 
 def _record(
-    found: Found,
+    found: LoadedData,
     dataset: Any,
     fingerprint: str,
     held_out: IntArray,
@@ -114,10 +114,10 @@ def _record(
     newest = None if times is None else float(np.max(times))
     entry = training_entry("updated with", found.source, *said)
     record = replace(record, added=[fingerprint], trainings=[entry], newest=newest).after(before)
-    return _holding_out(record, fingerprint, held_out)
+    return _with_held_out(record, fingerprint, held_out)
 
 
-def _holding_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -> TrainingRecord:
+def _with_held_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -> TrainingRecord:
     """Return the record with what is held out of this log, and of those before it."""
     from groupnoise.io.folders.training_record import HeldOutOfLog
 
@@ -128,7 +128,7 @@ def _holding_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -
     return replace(record, held_before=held_before)
 
 
-def _held_out_words(found: Found, n_held_out: int, n_logs: int) -> str:
+def _held_out_words(found: LoadedData, n_held_out: int, n_logs: int) -> str:
     """Say what is held out of a log; `n_logs`: of how many logs, this one among them, any is."""
     words = "nothing held out of it"
     if n_held_out:
@@ -137,14 +137,14 @@ def _held_out_words(found: Found, n_held_out: int, n_logs: int) -> str:
     return words + "; what was held out before stays so" * (n_logs > bool(n_held_out))
 
 
-def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -> None:
+def _warn_of_learned(found: LoadedData, fingerprint: str, model: Path, before: Any) -> None:
     """Say that clicks are learned a second time."""
     if before is None:
         return
     share = _share_known(found, before)
     if before.has_learned(fingerprint) or (share is not None and share > MANY_KNOWN):
         grown = "" if before.has_learned(fingerprint) else " most of"
-        say_aside(
+        echo_err(
             f"warning: {model} has learned{grown} {found.source} already; its clicks count twice "
             "now. Give the new clicks alone, and the log of before as --old."
         )
@@ -152,14 +152,14 @@ def _warn_of_learned(found: Found, fingerprint: str, model: Path, before: Any) -
     times = found.dataset.timestamps
     n_old = 0 if times is None or before.newest is None else int((times <= before.newest).sum())
     if n_old > FEW_OLD * found.dataset.histories.n_objects:
-        say_aside(
+        echo_err(
             f"warning: {n_old} of {counted(found.dataset.histories.n_objects, 'clicks')} of "
             f"{found.source} are not later than the newest that {model} has learned; those it has "
             "learned count twice now. Give the later ones alone."
         )
 
 
-def _share_known(found: Found, before: Any) -> float | None:
+def _share_known(found: LoadedData, before: Any) -> float | None:
     """Return the share of the histories that a model remembers which a log has, if it does."""
     from groupnoise.io.folders.training_record import unpacked
 
@@ -167,7 +167,7 @@ def _share_known(found: Found, before: Any) -> float | None:
     return found.setting.share_begun(found.dataset, remembered) if len(remembered) else None
 
 
-def _check_old(found: Found, model: Path, known_items: Any, before: Any) -> None:
+def _check_old(found: LoadedData, model: Path, known_items: Any, before: Any) -> None:
     """Refuse or question a log of before that is not what a model learned, whole, grown or cut."""
     import numpy as np
 
@@ -183,7 +183,7 @@ def _check_old(found: Found, model: Path, known_items: Any, before: Any) -> None
         )
     share = _share_known(found, before)
     if share is not None and share < FEW_KNOWN:
-        say_aside(
+        echo_err(
             f"warning: --old {found.source} is probably not the earlier log: {learned}, and "
             f"{'hardly any' if share else 'none'} of these is in it, unchanged or grown; its "
             "clicks count as learned anyway. Give the log of the training."
@@ -202,7 +202,7 @@ def _ends_with(old: Any, new: Any) -> bool:
     return bool(sum(found) > MANY_KNOWN * len(found))
 
 
-def _as_learned(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
+def _without_held_out(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
     """Return the log of before without what was held out of it, and what the model remembers.
 
     A model that is given other clicks than it learned forgets what was held out: they may be among
@@ -220,7 +220,7 @@ def _as_learned(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
     return setting.without(old, learned.rows), before
 
 
-def told_of_items(items: Path, fitted: Any) -> str:
+def item_summary(items: Path, fitted: Any) -> str:
     """Say what a recommender learned from a table of items, and whom it placed by it."""
     names = list(dict.fromkeys(repr(each.name) for each in fitted.feature_map_.columns))
     columns = ", ".join(names[:12]) + ", ..." * (len(names) > 12)
@@ -231,7 +231,7 @@ def told_of_items(items: Path, fitted: Any) -> str:
     return f"{items}: learned from {columns} where items belong; {placed}"
 
 
-def _joined(new: Any, old: Any) -> tuple[Any, Any]:
+def _join_logs(new: Any, old: Any) -> tuple[Any, Any]:
     """Return one data set of old and new clicks, and how many of each history are old."""
     import numpy as np
 

@@ -37,7 +37,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, UnknownTargetError
 from groupnoise.io.datasets import ClickDataset
-from groupnoise.io.folders.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
+from groupnoise.io.folders.array_folder import FLOATS, INTEGERS, check_numbers, require_array
 
 BLOCK_ENTRIES = 1 << 22
 """Scores computed at once: 32 MB in double precision."""
@@ -278,7 +278,7 @@ class Recommender(BaseEstimator):
 
     def _check_popularity(self) -> None:
         """Refuse popularity from a file that does not fit the catalogue."""
-        popularity = stored_array(
+        popularity = require_array(
             {"popularity": self.popularity_},
             "popularity",
             types=(*FLOATS, *INTEGERS),

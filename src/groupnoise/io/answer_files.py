@@ -18,7 +18,7 @@ from groupnoise.core.arrays import Columns
 from groupnoise.core.checks import require
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.files import atomic_path
-from groupnoise.io.labels.spellings import columns_of_labels
+from groupnoise.io.labels.spellings import find_label_columns
 
 if TYPE_CHECKING:
     from groupnoise.io.tables.table import Table
@@ -28,21 +28,21 @@ TABLE_FORMATS = ("csv", "parquet", "json")
 BLOCK_ROWS = 1 << 16
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?(e[+-]?[0-9]{1,2})?", re.ASCII)
 """Text that means a number: without zeros in front, and of at most 15 digits before the point."""
-ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
+RESOLVE_COLUMNS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
 ANSWER = "answer"
 """What a person answered; empty where nobody did."""
-OF_PEOPLE = (ANSWER, "answered_by", "note")
+REVIEW_COLUMNS = (ANSWER, "answered_by", "note")
 """The columns that an export of `review` has besides."""
-RENAMED = "input_"
+INPUT_PREFIX = "input_"
 """Put before a column of the input that is called as one of the answers."""
-OF_BAGS = ("bag", "label", "object", "answered_by")
+BAG_REVIEW_COLUMNS = ("bag", "label", "object", "answered_by")
 """The columns by which an export of `review` about bags is known: an object per bag and label."""
-TELLING = ("probability", "margin", "agreement", "look")
+RESOLVE_MARKERS = ("probability", "margin", "agreement", "look")
 """Answers by which a file of `resolve` is known; all of them are numbers."""
-BETWEEN_PARTS, BETWEEN_NAMES, OF_LABEL = "; ", ", ", ": "
+PART_SEPARATOR, NAME_SEPARATOR, LABEL_MARK = "; ", ", ", ": "
 """How a cell of `why` is put together: `cat: ann, bob; dog: eve; rows like it: ...`."""
-LIKE_IT = "rows like it"
+SIMILAR_ROWS = "rows like it"
 
 
 def check_format(path: Path, option: str = "--output") -> None:
@@ -57,7 +57,7 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
     """Write a table in the form its suffix names."""
     check_format(path)
     # Objects of JSON lines were read with all names in every row, nothing where one was missing.
-    columns = {name: [_without_nothing(cell) for cell in cells] for name, cells in columns.items()}
+    columns = {name: [_drop_missing(cell) for cell in cells] for name, cells in columns.items()}
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
             pl.DataFrame(columns, strict=False).write_parquet(temporary)
@@ -78,7 +78,7 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
             writer.writerow(columns)
-            writer.writerows([_flat(cell) for cell in row] for row in rows)
+            writer.writerows([_json_if_nested(cell) for cell in row] for row in rows)
 
 
 def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
@@ -98,7 +98,7 @@ def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
         return cell
 
     for row in (names, *rows):
-        sheet.append([as_cell(_flat(value)) for value in row])
+        sheet.append([as_cell(_json_if_nested(value)) for value in row])
     with path.open("wb") as stream:  # a temporary name has no suffix that openpyxl would take
         book.save(stream)
 
@@ -115,13 +115,13 @@ def _as_numbers(cells: list[Any]) -> list[Any]:
     return [None if cell in (None, "") else kind(cell) for cell in cells]
 
 
-def _without_nothing(cell: Any) -> Any:
+def _drop_missing(cell: Any) -> Any:
     if not isinstance(cell, dict):
         return cell
     return {name: value for name, value in cell.items() if value is not None}
 
 
-def _flat(cell: Any) -> Any:
+def _json_if_nested(cell: Any) -> Any:
     return json.dumps(cell, ensure_ascii=False) if isinstance(cell, (list, dict)) else cell
 
 
@@ -190,25 +190,25 @@ def is_resolved(columns: Collection[str]) -> bool:
     >>> is_resolved(["label", "probability", "margin"])
     False
     """
-    return set(TELLING) <= set(columns)
+    return set(RESOLVE_MARKERS) <= set(columns)
 
 
-def renamed_beside(columns: Sequence[str], answers: Collection[str]) -> dict[str, str]:
+def rename_input_columns(columns: Sequence[str], answers: Collection[str]) -> dict[str, str]:
     """Return what each column of an input is called beside answers, so that none is lost.
 
-    >>> renamed_beside(["x", "label", "input_label"], ["label", "look"])
+    >>> rename_input_columns(["x", "label", "input_label"], ["label", "look"])
     {'x': 'x', 'label': 'input_input_label', 'input_label': 'input_label'}
     """
     called = {}
     for name in columns:
         own = name
         while own in answers or (own != name and own in columns):
-            own = f"{RENAMED}{own}"
+            own = f"{INPUT_PREFIX}{own}"
         called[name] = own
     return called
 
 
-def written_columns(table: Table) -> list[str]:
+def find_written_columns(table: Table) -> list[str]:
     """Return the columns that hold answers or votes in a table that `resolve` wrote.
 
     A number among them tells how the label came about, so a model that learned from it would know
@@ -218,22 +218,24 @@ def written_columns(table: Table) -> list[str]:
     `resolve`, which a later one renamed, are among them.
     """
     columns = table.frame.columns
-    found = columns_of_answers(columns)
+    found = find_answer_columns(columns)
     for prefix in _prefixes(columns):
         if f"{prefix}why" in columns:
-            found |= annotators_named(table.frame[f"{prefix}why"].cast(pl.String).to_list())
+            found |= annotators_in(table.frame[f"{prefix}why"].cast(pl.String).to_list())
         if f"{prefix}label" in columns:
-            found |= columns_of_labels(table.frame, table.frame[f"{prefix}label"])
+            found |= find_label_columns(table.frame, table.frame[f"{prefix}label"])
     return [name for name in columns if name in found]
 
 
-def columns_of_answers(columns: Collection[str]) -> set[str]:
+def find_answer_columns(columns: Collection[str]) -> set[str]:
     """Return the columns that `resolve` or `review` added, and no votes.
 
-    >>> sorted(columns_of_answers(["x", "ann_1", "probability", "margin", "agreement", "look"]))
+    >>> sorted(find_answer_columns(["x", "ann_1", "probability", "margin", "agreement", "look"]))
     ['agreement', 'look', 'margin', 'probability']
     """
-    added = {f"{p}{name}" for p in _prefixes(columns) for name in (*ANSWERS, *OF_PEOPLE)}
+    added = {
+        f"{p}{name}" for p in _prefixes(columns) for name in (*RESOLVE_COLUMNS, *REVIEW_COLUMNS)
+    }
     return added & set(columns)
 
 
@@ -242,15 +244,15 @@ def _prefixes(columns: Collection[str]) -> Iterator[str]:
     prefix = ""
     while is_resolved([name[len(prefix) :] for name in columns if name.startswith(prefix)]):
         yield prefix
-        prefix += RENAMED
+        prefix += INPUT_PREFIX
 
 
-def annotators_named(why: Iterable[str | None]) -> set[str]:
+def annotators_in(why: Iterable[str | None]) -> set[str]:
     """Return who is named in cells of `why`.
 
-    >>> sorted(annotators_named(["cat: ann, bob; dog: eve; rows like it: cat (0.91)", None]))
+    >>> sorted(annotators_in(["cat: ann, bob; dog: eve; rows like it: cat (0.91)", None]))
     ['ann', 'bob', 'eve']
     """
-    parts = {part for cell in why if cell for part in cell.split(BETWEEN_PARTS)}
-    told = [part.rpartition(OF_LABEL) for part in parts if not part.startswith(LIKE_IT)]
-    return {name for _, of_label, names in told if of_label for name in names.split(BETWEEN_NAMES)}
+    parts = {part for cell in why if cell for part in cell.split(PART_SEPARATOR)}
+    told = [part.rpartition(LABEL_MARK) for part in parts if not part.startswith(SIMILAR_ROWS)]
+    return {name for _, of_label, names in told if of_label for name in names.split(NAME_SEPARATOR)}

@@ -24,12 +24,12 @@ from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.columns.names import plain_name
 
-BETWEEN = ": "
+FEATURE_SEPARATOR = ": "
 """What stands between a column of text and a word of it in the name of a feature."""
 
-OF_BAGS = ("labels", "bag_ids", "patients", "split")
-OF_INSTANCES = ("instance_labels", "images", "source_rows", "coordinates")
-OF_ROWS = ("features", "candidates", "truth", "images", "weights", "source_rows")
+BAG_FIELDS = ("labels", "bag_ids", "patients", "split")
+INSTANCE_FIELDS = ("instance_labels", "images", "source_rows", "coordinates")
+ROW_FIELDS = ("features", "candidates", "truth", "images", "weights", "source_rows")
 """Attributes with an entry for each bag, for each instance of bags, and for each row."""
 
 
@@ -227,13 +227,13 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
     >>> len(subset_bags(bags, [3, 1]).bags)
     2
     """
-    picked = _picked(len(dataset.bags), rows)
+    picked = _row_numbers(len(dataset.bags), rows)
     objects = ragged_rows(dataset.bags.offsets[picked], dataset.bags.sizes[picked])
     return replace(
         dataset,
         bags=dataset.bags.subset(picked),
-        **_taken(dataset, OF_BAGS, picked),
-        **_taken(dataset, OF_INSTANCES, objects),
+        **_subset_fields(dataset, BAG_FIELDS, picked),
+        **_subset_fields(dataset, INSTANCE_FIELDS, objects),
     )
 
 
@@ -245,8 +245,8 @@ def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDa
     >>> subset_rows(digits, range(5)).features.shape
     (5, 64)
     """
-    picked = _picked(len(dataset.features), rows)
-    return replace(dataset, **_taken(dataset, OF_ROWS, picked))
+    picked = _row_numbers(len(dataset.features), rows)
+    return replace(dataset, **_subset_fields(dataset, ROW_FIELDS, picked))
 
 
 def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
@@ -254,7 +254,7 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
     sizes = np.add.reduceat(kept, dataset.bags.offsets[:-1], dtype=np.int64)
     rows = np.flatnonzero(kept)
     bags = Groups(dataset.bags.objects[rows], offsets_from_sizes(sizes))
-    return replace(dataset, bags=bags, **_taken(dataset, OF_INSTANCES, rows))
+    return replace(dataset, bags=bags, **_subset_fields(dataset, INSTANCE_FIELDS, rows))
 
 
 def select_features(dataset: Any, names: Sequence[str]) -> Any:
@@ -305,9 +305,10 @@ def check_no_missing_features(origin: str, requested: Sequence[str], there: Sequ
 def _columns_of_words(gone: Sequence[str], requested: Sequence[str]) -> dict[str, str]:
     """Return what to call features that are words of a column of text, which is gone as a whole."""
     of_all, of_gone = (
-        Counter(name.rpartition(BETWEEN)[0] for name in names) for names in (requested, gone)
+        Counter(name.rpartition(FEATURE_SEPARATOR)[0] for name in names)
+        for names in (requested, gone)
     )
-    columns = {name: name.rpartition(BETWEEN)[0] for name in gone}
+    columns = {name: name.rpartition(FEATURE_SEPARATOR)[0] for name in gone}
     return {
         name: f"{column!r} (text)"
         for name, column in columns.items()
@@ -315,13 +316,13 @@ def _columns_of_words(gone: Sequence[str], requested: Sequence[str]) -> dict[str
     }
 
 
-def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
+def _row_numbers(n_rows: int, rows: ArrayLike) -> IntArray:
     # An empty list would become an array of floats, which cannot index.
     requested = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
     return np.arange(n_rows)[requested]
 
 
-def _taken(dataset: Any, names: Sequence[str], rows: IntArray) -> dict[str, Any]:
+def _subset_fields(dataset: Any, names: Sequence[str], rows: IntArray) -> dict[str, Any]:
     """Return some rows of the attributes of these names; what is not known stays None."""
     values = {name: getattr(dataset, name) for name in names}
     return {name: None if each is None else each[rows] for name, each in values.items()}

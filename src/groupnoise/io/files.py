@@ -59,7 +59,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
-    with explaining_writes(path):
+    with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
@@ -71,20 +71,20 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def explaining_writes(path: Path) -> Iterator[None]:
+def convert_write_errors(path: Path) -> Iterator[None]:
     """Inside the block, what the operating system refuses becomes one sentence on `path`."""
     try:
         yield
     except GroupNoiseError:
         raise
     except OSError as error:
-        refused = OutputError(why_not_written(path, error))
+        refused = OutputError(write_error_message(path, error))
         refused.errno, refused.strerror = error.errno, error.strerror
         raise refused from error
     except Exception as error:
         if OS_ERROR.search(str(error)) is None:
             raise
-        raise OutputError(why_not_written(path, error)) from error
+        raise OutputError(write_error_message(path, error)) from error
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def new_folder(folder: Path) -> Iterator[None]:
     """Make a folder and those above it; where the block fails, remove what is then empty."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        with explaining_writes(folder):
+        with convert_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
@@ -103,7 +103,7 @@ def new_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def nothing_left_on_failure(folder: Path, pattern: str) -> Iterator[None]:
+def cleanup_on_failure(folder: Path, pattern: str) -> Iterator[None]:
     """Make a folder; where the block fails, take away the files of a pattern that it added."""
     with new_folder(folder):
         before = set(folder.glob(pattern))
@@ -116,7 +116,7 @@ def nothing_left_on_failure(folder: Path, pattern: str) -> Iterator[None]:
 
 
 @contextmanager
-def replaced_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
+def replace_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
     """Yield a folder beside `folder` that takes its place only if the block succeeds.
 
     `marked_by`: a file without which what is there already is not replaced.
@@ -126,7 +126,7 @@ def replaced_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
         raise OutputError(f"{folder} holds something else already; give a new folder.")
     place = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
     try:
-        with explaining_writes(folder):
+        with convert_write_errors(folder):
             place.mkdir(parents=True)
             yield place
             if folder.exists():
@@ -137,12 +137,12 @@ def replaced_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
 
 
 @contextmanager
-def filling_folder(folder: Path) -> Iterator[Path]:
+def staged_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder whose files go to `folder`, beside what is there, if the block succeeds."""
     staged = folder / f".tmp-{secrets.token_hex(4)}"
     with new_folder(folder):
         try:
-            with explaining_writes(folder):
+            with convert_write_errors(folder):
                 staged.mkdir()
                 yield staged
                 for path in sorted(staged.rglob("*")):
@@ -176,7 +176,7 @@ def check_writable_folder(folder: Path) -> None:
         raise OutputError(f"{folder} is a file; give a folder to write to.")
     made: list[Path] = []
     try:
-        with explaining_writes(folder):
+        with convert_write_errors(folder):
             missing = [place for place in (folder, *folder.parents) if not place.exists()]
             for place in reversed(missing):
                 place.mkdir(exist_ok=True)
@@ -201,7 +201,7 @@ def check_writable_file(path: Path) -> None:
         raise OutputError(f"{path} cannot be written: {error}") from error
 
 
-def form_of(folder: Path) -> str | None:
+def manifest_format(folder: Path) -> str | None:
     """Return what a folder's manifest says it is, empty where it says nothing; None without one."""
     try:
         manifest = read_json(folder / MANIFEST)
@@ -217,7 +217,7 @@ def check_replaceable(folder: Path, form: str) -> bool:
 
     Result: whether the folder holds what will be replaced. `form`: of `KINDS`, what is written.
     """
-    found = form_of(folder)
+    found = manifest_format(folder)
     if found not in (None, form):
         other = KINDS.get(found, f"a {MANIFEST} of something else")
         raise OutputError(f"{folder} holds {other}, which would be lost; give another folder.")
@@ -269,7 +269,7 @@ def sha256_of_stream(stream: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def why_not_written(path: Path, error: Exception) -> str:
+def write_error_message(path: Path, error: Exception) -> str:
     """Return one sentence on a failed write, which names a full disk as such."""
     in_text = OS_ERROR.search(str(error))
     number = getattr(error, "errno", None) or (int(in_text[1]) if in_text else None)
@@ -292,7 +292,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def file_in(folder: Path, entry: Any, refused: GroupNoiseError) -> Path:
+def manifest_file_path(folder: Path, entry: Any, refused: GroupNoiseError) -> Path:
     """Return the path of the file that an entry of a manifest names, always one of its own folder.
 
     A manifest may come from anywhere: `refused` is raised where it names anything else.
@@ -345,7 +345,7 @@ def read_json(path: Path) -> Any:
         raise ValueError("it does not fit in memory") from None
 
 
-def checked_manifest(
+def read_manifest_file(
     path: Path,
     form: tuple[str, int],
     *,

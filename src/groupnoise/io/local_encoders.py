@@ -42,11 +42,11 @@ def load_encoder(name: str, weights: str | Path | None = None) -> Callable[[Any]
                 f"encoder {name!r} needs its weights as a file (--weights), for nothing is "
                 "downloaded here."
             )
-        return (_of_timm if kind == "timm" else _of_open_clip)(rest, Path(weights))
+        return (_timm_encoder if kind == "timm" else _open_clip_encoder)(rest, Path(weights))
     file, _, attribute = name.rpartition(":")
     if not file.endswith(".py") or not attribute:
         raise ParameterError(f"an encoder is one of {FORMS}; got {name!r}.")
-    return _of_file(Path(file), attribute, None if weights is None else Path(weights))
+    return _file_encoder(Path(file), attribute, None if weights is None else Path(weights))
 
 
 def sentence_encoder(name: str) -> Callable[[Sequence[str]], FloatArray]:
@@ -71,7 +71,7 @@ def sentence_encoder(name: str) -> Callable[[Sequence[str]], FloatArray]:
     return encode
 
 
-def _of_timm(name: str, weights: Path) -> Callable[[Any], Any]:
+def _timm_encoder(name: str, weights: Path) -> Callable[[Any], Any]:
     timm = require("timm", extra="vision")
     try:
         model = timm.create_model(name, pretrained=False, num_classes=0)
@@ -82,7 +82,7 @@ def _of_timm(name: str, weights: Path) -> Callable[[Any], Any]:
     return _prepared(model, int(wanted["input_size"][-1]), wanted["mean"], wanted["std"])
 
 
-def _of_open_clip(name: str, weights: Path) -> Callable[[Any], Any]:
+def _open_clip_encoder(name: str, weights: Path) -> Callable[[Any], Any]:
     open_clip = require("open_clip", extra="vision")
     try:
         model = open_clip.create_model(name, pretrained=None)
@@ -118,7 +118,7 @@ def _prepared(
     return describe
 
 
-def _of_file(file: Path, attribute: str, weights: Path | None) -> Callable[[Any], Any]:
+def _file_encoder(file: Path, attribute: str, weights: Path | None) -> Callable[[Any], Any]:
     """Return what a file of the user's own defines, which is run for it."""
     from torch import nn
 
@@ -131,7 +131,7 @@ def _of_file(file: Path, attribute: str, weights: Path | None) -> Callable[[Any]
     try:
         spec.loader.exec_module(module)
         found = getattr(module, attribute)
-        if not isinstance(found, nn.Module) and _takes_nothing(found):
+        if not isinstance(found, nn.Module) and _needs_no_arguments(found):
             found = found()
     except Exception as error:  # whatever the user's own code raises
         raise ParameterError(f"{file} gives no encoder {attribute!r} ({error}).") from error
@@ -149,7 +149,7 @@ def _short(error: Exception) -> str:
     return error_text(error).split(". ", 1)[0]
 
 
-def _takes_nothing(found: Any) -> bool:
+def _needs_no_arguments(found: Any) -> bool:
     if not callable(found):
         return False
     parameters = inspect.signature(found).parameters.values()

@@ -180,7 +180,7 @@ def locate_dataset(
             command = f"run `groupnoise data fetch {entry.name}`, or "
             raise MissingDataError(
                 f"{entry.title} is not here: {command if entry.can_be_fetched else ''}"
-                f"{how_to_get(entry, file, data_dir)}."
+                f"{download_hint(entry, file, data_dir)}."
             )
         if path is not None and verify and is_altered(file, path):
             raise DataError(
@@ -220,7 +220,7 @@ def _from_environment() -> Path | None:
     return Path(value) if value else None
 
 
-def how_to_get(entry: DatasetEntry, file: DataFile, data_dir: str | Path | None) -> str:
+def download_hint(entry: DatasetEntry, file: DataFile, data_dir: str | Path | None) -> str:
     """Say in half a sentence from where to get a file, and where to put it."""
     return f"get it ({entry.origin}) and put it at {storage_directory(data_dir) / file.path}"
 
@@ -270,7 +270,7 @@ def fetch_dataset(
     if not entry.files:
         raise MissingDataError(f"{entry.title} needs no file: {entry.origin}.")
     if not entry.can_be_fetched:
-        by_hand = how_to_get(entry, entry.files[0], data_dir)
+        by_hand = download_hint(entry, entry.files[0], data_dir)
         raise MissingDataError(f"{entry.title} cannot be fetched as it is: {by_hand}.")
     downloader = ResumingDownloader(attempts, timeout_seconds, progress)
     with_address = [file for file in entry.files if file.url is not None]
@@ -355,7 +355,7 @@ def _fetch_file(
     except downloader.requests.RequestException as error:
         raise MissingDataError(
             f"{file.url} could not be fetched ({error_text(error)}); try again later, or "
-            f"{how_to_get(entry, file, data_dir)}."
+            f"{download_hint(entry, file, data_dir)}."
         ) from None
     except ValueError:
         raise DataError(

@@ -21,13 +21,13 @@ from groupnoise.io.tables.sources import Report
 if TYPE_CHECKING:
     from groupnoise.io.description import Description
 
-HOMES = {
+SETTING_MODULES = {
     "mil": "groupnoise.bags.setting",
     "pll": "groupnoise.candidates.setting",
     "rs": "groupnoise.clicks.setting",
 }
 """Where the object of each setting lives; a further setting is one more line."""
-SETTINGS = tuple(HOMES)
+SETTINGS = tuple(SETTING_MODULES)
 _BLOCK_BYTES = 1 << 24
 
 Data = TypeVar("Data", BagDataset, PartialLabelDataset, ClickDataset)
@@ -263,7 +263,7 @@ class Setting(ABC, Generic[Data]):
         """Return a checksum of the data, equal in whatever file the same data comes."""
         digest = hashlib.sha256(self.name.encode())
         for part in self.content(dataset):
-            _add(digest, part)
+            _update_digest(digest, part)
         return digest.hexdigest()
 
     def check_labels(self, dataset: Data) -> None:
@@ -316,7 +316,7 @@ class Setting(ABC, Generic[Data]):
 def find_setting(name: str) -> Setting[Any]:
     """Return the object of a setting by the name that `--setting` takes."""
     check_choice("--setting", name, SETTINGS)
-    return importlib.import_module(HOMES[name]).SETTING
+    return importlib.import_module(SETTING_MODULES[name]).SETTING
 
 
 def setting_of(dataset: Any) -> Setting[Any]:
@@ -345,7 +345,7 @@ def bytes_of_values(values: ArrayLike) -> bytes:
         return (np.asarray(values).astype(np.float32) + np.float32(0)).tobytes()
 
 
-def _add(digest: Any, part: Any) -> None:
+def _update_digest(digest: Any, part: Any) -> None:
     """Add an array or a list of text to a checksum, in a form that no reader changes."""
     if isinstance(part, np.ndarray) and part.dtype.kind in "iubf":
         digest.update(str(part.shape).encode())
@@ -378,7 +378,7 @@ def check_two_labels(
     )
 
 
-def as_record(evaluation: Evaluation) -> Mapping[str, Any]:
+def evaluation_record(evaluation: Evaluation) -> Mapping[str, Any]:
     """Return an evaluation as plain values, ready for JSON: figures first, by their names."""
     record: dict[str, Any] = {**evaluation.metrics, **evaluation.counts}
     if evaluation.majority:

@@ -113,7 +113,7 @@ def curve_chart(
     x = Scale(at[0], at[-1], LEFT, WIDTH - RIGHT)
     y = Scale(lowest, highest, HEIGHT - BOTTOM, TOP)
     ends = {method: y(mean[-1]) for method, mean in means.items()}
-    label_positions = _apart(ends)
+    label_positions = _spread_labels(ends)
     curves = [
         Curve(
             method=method,
@@ -179,7 +179,7 @@ def _points(x: Scale, y: Scale, at: Sequence[float], values: FloatArray) -> str:
     )
 
 
-def _apart(ends: Mapping[str, float]) -> dict[str, float]:
+def _spread_labels(ends: Mapping[str, float]) -> dict[str, float]:
     """Move names that would cover each other apart, keeping their order and the lower edge."""
     order = sorted(ends, key=lambda method: ends[method])
     steps = LABEL_STEP * np.arange(len(order))

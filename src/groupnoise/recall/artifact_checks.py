@@ -17,7 +17,7 @@ from groupnoise.io.folders.array_folder import (
     check_numbers,
     check_offsets,
     check_positions,
-    stored_array,
+    require_array,
 )
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -76,11 +76,11 @@ def _check_stated(manifest: Mapping[str, Any], name: str, actual: int) -> None:
 
 
 def _check_ids(arrays: Arrays, *, every_value: bool) -> int:
-    ids = stored_array(arrays, "ids", types=("i8", "S"), shape=(None,))
+    ids = require_array(arrays, "ids", types=("i8", "S"), shape=(None,))
     n_items = len(ids)
     if n_items == 0:
         raise ModelFileError("it holds no item.")
-    order = stored_array(arrays, "id_order", types=INTEGERS, shape=(n_items,))
+    order = require_array(arrays, "id_order", types=INTEGERS, shape=(n_items,))
     check_positions("id_order", order, n_items)
     if ids.dtype.kind == "S":
         _check_text_ids(ids)
@@ -104,19 +104,21 @@ def _check_text_ids(ids: NDArray[Any]) -> None:
 
 def _check_columns(manifest: Mapping[str, Any], arrays: Arrays, n_items: int) -> None:
     """Check the arrays with one entry per item that every kind of artifact has."""
-    check_numbers("popularity", stored_array(arrays, "popularity", types=("f4",), shape=(n_items,)))
-    popular = stored_array(arrays, "popular_order", types=INTEGERS, shape=(n_items,))
+    check_numbers(
+        "popularity", require_array(arrays, "popularity", types=("f4",), shape=(n_items,))
+    )
+    popular = require_array(arrays, "popular_order", types=INTEGERS, shape=(n_items,))
     check_positions("popular_order", popular, n_items)
     if "category_codes" in arrays:
-        codes = stored_array(arrays, "category_codes", types=INTEGERS, shape=(None,))
+        codes = require_array(arrays, "category_codes", types=INTEGERS, shape=(None,))
         check_positions("category_codes", codes, len(manifest.get("categories", [])))
-        begins = stored_array(arrays, "category_offsets", types=INTEGERS, shape=(n_items + 1,))
+        begins = require_array(arrays, "category_offsets", types=INTEGERS, shape=(n_items + 1,))
         check_offsets("category_offsets", begins, len(codes))
 
 
 def _check_text(name: str, arrays: Arrays, n_items: int, *, every_value: bool) -> None:
-    text = stored_array(arrays, name, types=("u1",), shape=(None,))
-    offsets = stored_array(arrays, f"{name}_offsets", types=("i8",), shape=(n_items + 1,))
+    text = require_array(arrays, name, types=("u1",), shape=(None,))
+    offsets = require_array(arrays, f"{name}_offsets", types=("i8",), shape=(n_items + 1,))
     check_offsets(f"{name}_offsets", offsets, len(text), allow_empty=False)
     if not every_value:
         return
@@ -139,15 +141,15 @@ def _is_utf8(text: NDArray[np.uint8]) -> bool:
 
 def _check_vectors(arrays: Arrays, n_items: int, *, every_value: bool) -> int:
     """Return how wide the target vectors are, their bias included."""
-    targets = stored_array(arrays, "target_vectors", types=("f4",), shape=(n_items, None))
+    targets = require_array(arrays, "target_vectors", types=("f4",), shape=(n_items, None))
     width = int(targets.shape[1])
     if width < 2:
         raise ModelFileError("the stored target_vectors hold no column beside the bias.")
-    normalizer = stored_array(arrays, "log_normalizer", types=("f4",), shape=(n_items,))
+    normalizer = require_array(arrays, "log_normalizer", types=("f4",), shape=(n_items,))
     check_numbers("log_normalizer", normalizer, largest=LARGEST_VALUE)
     vectors = {"target_vectors": targets}
     if "query_vectors" in arrays:
-        vectors["query_vectors"] = stored_array(
+        vectors["query_vectors"] = require_array(
             arrays, "query_vectors", types=("f4",), shape=(n_items, width - 1)
         )
     if every_value:
@@ -157,9 +159,9 @@ def _check_vectors(arrays: Arrays, n_items: int, *, every_value: bool) -> int:
 
 
 def _check_neighbours(arrays: Arrays, n_items: int, *, every_value: bool) -> None:
-    scores = stored_array(arrays, "scores", types=("f4",), shape=(None,))
-    neighbours = stored_array(arrays, "indices", types=INTEGERS, shape=scores.shape)
-    begins = stored_array(arrays, "indptr", types=INTEGERS, shape=(n_items + 1,))
+    scores = require_array(arrays, "scores", types=("f4",), shape=(None,))
+    neighbours = require_array(arrays, "indices", types=INTEGERS, shape=scores.shape)
+    begins = require_array(arrays, "indptr", types=INTEGERS, shape=(n_items + 1,))
     check_offsets("indptr", begins, len(neighbours))
     if every_value:
         check_positions("indices", neighbours, n_items)

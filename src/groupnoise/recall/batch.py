@@ -22,7 +22,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns.roles import read_as_remembered
+from groupnoise.io.columns.roles import read_like_training_file
 from groupnoise.io.files import check_not_own_input, check_writable_file, new_folder, write_json
 from groupnoise.io.folders.data_folder import is_data_folder
 from groupnoise.io.tables.sources import Report, find_source
@@ -121,7 +121,7 @@ def recall_file(
     )
     with parts.removed_on_failure():
         open_histories = partial(_open_histories, histories, parts.folder)
-        requested, _ = read_as_remembered(open_histories, given, remembered or {}, report)
+        requested, _ = read_like_training_file(open_histories, given, remembered or {}, report)
         if len(requested) == 0:
             raise DataError(f"{histories} holds no history.")
         # Every distinct item is looked up once, however often it was clicked.

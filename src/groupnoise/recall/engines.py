@@ -23,7 +23,7 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, EmptyGroupError, ModelFileError, ParameterError
-from groupnoise.io.files import replaced_folder, write_json
+from groupnoise.io.files import replace_folder, write_json
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import RecallModel
@@ -153,7 +153,7 @@ def export_vectors(
     check_choice("to", to, WRITERS)
     vectors = single_query_vectors(model, scope)
     rule = vectors.rule.with_scope(scope)
-    with replaced_folder(Path(folder), marked_by=ABOUT) as place:
+    with replace_folder(Path(folder), marked_by=ABOUT) as place:
         WRITERS[to](place, model, vectors, scope)
         about = {
             "to": to,
@@ -339,7 +339,7 @@ def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
             for name, kind, default, shape in MLFLOW_OPTIONS
         ]
     )
-    with replaced_folder(Path(folder), marked_by=ABOUT) as place:
+    with replace_folder(Path(folder), marked_by=ABOUT) as place:
         pyfunc.save_model(
             path=str(place / "model"),
             loader_module=__name__,

@@ -14,7 +14,7 @@ from groupnoise import __version__
 from groupnoise.core.checks import require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, OutputError, ServiceError
-from groupnoise.io.files import replaced_folder
+from groupnoise.io.files import replace_folder
 from groupnoise.io.folders.array_folder import read_manifest
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.model import RecallModel
@@ -68,7 +68,7 @@ def pull(repository: str, folder: Path | str, *, revision: str | None = None) ->
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
         _check_artifact(folder)
-    with replaced_folder(folder) as place:
+    with replace_folder(folder) as place:
         with _hub_errors(repository):
             hub.snapshot_download(
                 repository, revision=revision, local_dir=place, allow_patterns=list(KEPT)

@@ -20,7 +20,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.io.folders.array_folder import check_positions, stored_array
+from groupnoise.io.folders.array_folder import check_positions, require_array
 from groupnoise.recall.rankers import VectorRanker
 from groupnoise.recall.search import Eligible, ExactSearch, Ranking, empty_ranking
 from groupnoise.recall.vectors import MatchingVectors
@@ -207,7 +207,7 @@ def load_index(
             f"the {least_recall} required; export it with a better one or without."
         )
     stored = np.ascontiguousarray(
-        stored_array({"index": data}, "index", types=("u1",), shape=(None,))
+        require_array({"index": data}, "index", types=("u1",), shape=(None,))
     )
     # faiss reads whatever kind of index the bytes announce, some of them from other files.
     if bytes(stored[:4]) != _FIRST_BYTES[kind]:

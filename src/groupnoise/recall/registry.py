@@ -19,7 +19,7 @@ from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
 from groupnoise.io.files import (
     MANIFEST,
-    explaining_writes,
+    convert_write_errors,
     locked_folder,
     new_folder,
     read_json,
@@ -160,13 +160,13 @@ class Registry:
             An empty folder.
         """
         staged = self.path / f"{UNFINISHED}{secrets.token_hex(8)}"
-        with explaining_writes(self.path):
+        with convert_write_errors(self.path):
             staged.mkdir()
         try:
             yield staged
             _check(staged, every_byte=False, is_staged=True)
             name = str(read_manifest(staged)["version"])
-            with explaining_writes(self.path), locked_folder(self.path):
+            with convert_write_errors(self.path), locked_folder(self.path):
                 _move_version(staged, self.path / name)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
@@ -252,7 +252,7 @@ class Registry:
             earlier = [name for name in promoted[:-1] if name in whole and name != promoted[-1]]
             kept = {*whole[-keep:], *promoted[-1:], *earlier[-1:]}
             removed = [version for version in versions if version.name not in kept]
-            with explaining_writes(self.path):
+            with convert_write_errors(self.path):
                 for version in removed:
                     # Renamed first, so that a kill leaves no version with half its files.
                     version.folder.rename(self.path / f"{UNFINISHED}{secrets.token_hex(8)}-old")

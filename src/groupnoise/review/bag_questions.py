@@ -23,9 +23,9 @@ from groupnoise.bags.object_predictions import INTERVAL
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.io.tables.table import Table
-from groupnoise.review.questions import Answers, checksum, shown, who_said
+from groupnoise.review.questions import Answers, answer_columns, checksum, display_text
 
 MAX_SHOWN = 30
 """Objects of a bag to choose from, the likeliest ones."""
@@ -38,7 +38,7 @@ MAX_CELLS = 12
 
 
 @dataclass(frozen=True)
-class Carried:
+class Responsibilities:
     """How likely each object of a bag carries one of its labels.
 
     `bags`, `labels`: the bag and the column of the label of each question.
@@ -53,16 +53,18 @@ class Carried:
 class BagQuestions:
     """Asks which object of each bag carries its label.
 
-    `carried`: probabilities from models that did not see the bag.
+    `responsibilities`: probabilities from models that did not see the bag.
     `views`: what is shown of objects.
     """
 
-    def __init__(self, dataset: BagDataset, carried: Carried, views: BagViews) -> None:
-        self.dataset, self.carried, self.views = dataset, carried, views
-        best = np.array([share.max() for share in carried.responsibility])
+    def __init__(
+        self, dataset: BagDataset, responsibilities: Responsibilities, views: BagViews
+    ) -> None:
+        self.dataset, self.responsibilities, self.views = dataset, responsibilities, views
+        best = np.array([share.max() for share in responsibilities.responsibility])
         self.order: Sequence[int] = np.argsort(best, kind="stable").tolist()
         self.proposed: Sequence[str | None] = [
-            object_name(int(share.argmax())) for share in carried.responsibility
+            object_name(int(share.argmax())) for share in responsibilities.responsibility
         ]
         self.doubt: FloatArray = 1.0 - best
 
@@ -70,8 +72,8 @@ class BagQuestions:
         """Return the bags, their labels and a checksum of the objects."""
         bags = self.dataset.bags
         cells = (np.ascontiguousarray(bags.objects).tobytes().hex(), bags.offsets.tolist())
-        names = [self.dataset.class_names[k] for k in self.carried.labels]
-        asked = zip(self.carried.bags.tolist(), names, strict=True)
+        names = [self.dataset.class_names[k] for k in self.responsibilities.labels]
+        asked = zip(self.responsibilities.bags.tolist(), names, strict=True)
         return {
             "questions": len(names),
             "labels": self.dataset.class_names,
@@ -83,13 +85,13 @@ class BagQuestions:
         return answer == NONE or position_of(answer, self._size(number)) is not None
 
     def _size(self, number: int) -> int:
-        return len(self.carried.responsibility[number])
+        return len(self.responsibilities.responsibility[number])
 
     def describe(self, number: int) -> dict[str, Any]:
         """Return the bag, its label, and its objects to choose from."""
-        bag = int(self.carried.bags[number])
-        label = self.dataset.class_names[self.carried.labels[number]]
-        share = self.carried.responsibility[number]
+        bag = int(self.responsibilities.bags[number])
+        label = self.dataset.class_names[self.responsibilities.labels[number]]
+        share = self.responsibilities.responsibility[number]
         likely = np.argsort(-share, kind="stable")[:MAX_SHOWN]
         size = self._size(number)
         cells = {"bag": self.views.bag_ids[bag], "label": label, "objects": str(size)}
@@ -114,7 +116,7 @@ class BagQuestions:
 
     def picture(self, number: int, position: int) -> Picture:
         """Return the picture file of an object."""
-        return self.views.object_picture(int(self.carried.bags[number]), position)
+        return self.views.object_picture(int(self.responsibilities.bags[number]), position)
 
     def export(self, given: Answers) -> dict[str, list[Any]]:
         """Return one line per question, with the answers of people in place of those proposed.
@@ -122,30 +124,30 @@ class BagQuestions:
         Bag, label, the object from 0 (empty where none carries the label), its row in the source
         from 0 where there is one, probability, `look`, `answered_by` and `note`.
         """
-        n_questions = len(self.carried.bags)
+        n_questions = len(self.responsibilities.bags)
         said = {number: str(e["label"]) for number, e in given.items() if e["label"] is not None}
         look = np.empty(n_questions, dtype=np.int64)
         # What is answered need not be looked at again.
         look[sorted(self.order, key=said.__contains__)] = np.arange(1, n_questions + 1)
         columns: dict[str, list[Any]] = {
-            "bag": [self.views.bag_ids[bag] for bag in self.carried.bags],
-            "label": [self.dataset.class_names[k] for k in self.carried.labels],
+            "bag": [self.views.bag_ids[bag] for bag in self.responsibilities.bags],
+            "label": [self.dataset.class_names[k] for k in self.responsibilities.labels],
         }
         positions: list[int | None] = []
         sure: list[float] = []
-        for number, share in enumerate(self.carried.responsibility):
+        for number, share in enumerate(self.responsibilities.responsibility):
             positions.append(position_of(said.get(number, str(self.proposed[number])), len(share)))
             sure.append(1.0 if number in said else round(float(share.max()), 6))
         columns["object"] = positions
         rows = self.dataset.source_rows
         if rows is not None:
-            first = self.dataset.bags.offsets[self.carried.bags]
+            first = self.dataset.bags.offsets[self.responsibilities.bags]
             columns["source_row"] = [
                 None if at is None else int(rows[start + at])
                 for at, start in zip(positions, first, strict=True)
             ]
         columns |= {"probability": sure, "look": look.tolist()}
-        return columns | who_said(given, n_questions)
+        return columns | answer_columns(given, n_questions)
 
 
 def object_name(position: int) -> str:
@@ -161,7 +163,7 @@ def position_of(answer: str, size: int) -> int | None:
     return int(number)
 
 
-def who_carries(
+def object_responsibilities(
     dataset: BagDataset,
     *,
     known: Mapping[int, str] | None = None,
@@ -170,7 +172,7 @@ def who_carries(
     seed: int = 0,
     report: Report | None = None,
     on_progress: ProgressCallback | None = None,
-) -> Carried:
+) -> Responsibilities:
     """Say of each bag and label which object carries it, by models that did not see the bag.
 
     Result: one question per bag and positive label. `known`: answers by question. A bag of one
@@ -191,7 +193,7 @@ def who_carries(
     negative, _ = find_negative_label("auto", names, dataset.labels)
     asked = dataset.labels.copy()
     if negative is not None:
-        (report or say_nothing)(
+        (report or ignore_report)(
             f"took {names[negative]!s} as the negative label: no object carries it, so nothing is "
             "asked about its bags"
         )
@@ -202,7 +204,7 @@ def who_carries(
     template = estimator or MaxMatchingMILClassifier(
         negative_label=negative, budget=budget, random_state=seed
     )
-    taught = BagSource(*_taught(dataset, bags, labels, known or {}))
+    taught = BagSource(*_apply_answers(dataset, bags, labels, known or {}))
     n_folds = max(2, min(N_FOLDS, len(dataset.bags) // 2))
     patients = dataset.patients
     codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
@@ -229,11 +231,11 @@ def who_carries(
             for number, share in zip(mine, np.split(shares, found.offsets[1:-1]), strict=True):
                 responsibility[number] = share
     for sentence in sentences:  # each once, however many folds say it
-        (report or say_nothing)(sentence)
-    return Carried(bags.astype(np.int64), labels.astype(np.int64), responsibility)
+        (report or ignore_report)(sentence)
+    return Responsibilities(bags.astype(np.int64), labels.astype(np.int64), responsibility)
 
 
-def _taught(
+def _apply_answers(
     dataset: BagDataset, bags: IntArray, asked: IntArray, known: Mapping[int, str]
 ) -> tuple[BagDataset, IntArray, BoolArray]:
     """Return the bags as answers leave them, the objects whose label is known, and who teaches."""
@@ -283,7 +285,7 @@ class BagViews:
             folder = Path(self._table.origin).parent
             if named:
                 self._paths = picture_paths(self._table.frame, named, folder)
-            self._columns = _told(self._table, dataset.columns or {}, named)
+            self._columns = _display_columns(self._table, dataset.columns or {}, named)
 
     @classmethod
     def of(
@@ -300,7 +302,7 @@ class BagViews:
     def bag_cells(self, bag: int) -> dict[str, str]:
         """Return what is told of a bag as a whole."""
         text = self._sources.text(self.bag_ids[bag])
-        return {} if text is None else {"text": shown(text)}
+        return {} if text is None else {"text": display_text(text)}
 
     def bag_pictures(self, bag: int) -> list[str]:
         """Return the picture that a bag was cut from, as an address."""
@@ -322,7 +324,9 @@ class BagViews:
         if self._table is not None:
             row = self._row(bag, position)
             cells = ((name, self._table.frame[name][row]) for name in self._columns)
-            return "; ".join(f"{name}: {shown(cell)}" for name, cell in cells if cell is not None)
+            return "; ".join(
+                f"{name}: {display_text(cell)}" for name, cell in cells if cell is not None
+            )
         where = self._dataset.coordinates
         if where is None:
             return ""
@@ -357,7 +361,7 @@ class BagViews:
         return read_picture(files[0])
 
 
-def _told(table: Table, roles: Mapping[str, Any], pictures: Sequence[str]) -> list[str]:
+def _display_columns(table: Table, roles: Mapping[str, Any], pictures: Sequence[str]) -> list[str]:
     """Return the columns that tell a person something: text before numbers, roles left out."""
     taken = {*pictures}
     for part, names in roles.items():

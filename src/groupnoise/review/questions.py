@@ -15,7 +15,7 @@ import numpy as np
 from groupnoise.audit.evidence import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError, OutputError
-from groupnoise.io.answer_files import OF_PEOPLE
+from groupnoise.io.answer_files import REVIEW_COLUMNS
 from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.votes.resolution import Resolution
 
@@ -111,7 +111,7 @@ class RowQuestions:
         return {
             "row": number,
             "ask": "Which label is right?",
-            "cells": {name: shown(found.rows[name][number]) for name in self._shown},
+            "cells": {name: display_text(found.rows[name][number]) for name in self._shown},
             "pictures": [f"/v1/picture/{number}/{position}" for position in range(n_pictures)],
             "why": found.columns["why"][number],
             "labels": [
@@ -140,7 +140,7 @@ class RowQuestions:
         """
         found, names = self.found, self.found.votes.class_names
         answers = {name: list(cells) for name, cells in found.columns.items()}
-        columns = found.input_beside({*answers, *OF_PEOPLE}) | answers
+        columns = found.input_beside({*answers, *REVIEW_COLUMNS}) | answers
         columns["answer"] = [None] * len(self.order)
         said = {row: event["label"] for row, event in given.items() if event["label"] is not None}
         for row, label in said.items():
@@ -154,10 +154,10 @@ class RowQuestions:
         left = [row for row in self.order if row not in said]
         for place, row in enumerate([*left, *(row for row in self.order if row in said)], 1):
             columns["look"][row] = place
-        return columns | who_said(given, len(self.order))
+        return columns | answer_columns(given, len(self.order))
 
 
-def who_said(given: Answers, n_questions: int) -> dict[str, list[Any]]:
+def answer_columns(given: Answers, n_questions: int) -> dict[str, list[Any]]:
     """Return who answered each question, and the notes, also on what was skipped."""
     said: dict[str, list[Any]] = {"answered_by": [None] * n_questions, "note": [None] * n_questions}
     for number, event in given.items():
@@ -166,7 +166,7 @@ def who_said(given: Answers, n_questions: int) -> dict[str, list[Any]]:
     return said
 
 
-def shown(cell: Any) -> str:
+def display_text(cell: Any) -> str:
     """Return a cell as it is shown."""
     return "" if cell is None else str(cell)[:MAX_CELL]
 

@@ -24,9 +24,9 @@ from groupnoise.io.folders.model_files import (
     pack_labels,
     pack_parameters,
     read_model,
+    refuse_incomplete_model,
     unpack_labels,
     unpack_parameters,
-    whole_model,
     write_model,
 )
 
@@ -102,7 +102,7 @@ class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
             If the folder is missing, altered or holds another kind of model.
         """
         manifest, arrays = read_model(folder, kind=cls.__name__)
-        with whole_model(folder):
+        with refuse_incomplete_model(folder):
             model = cls(**unpack_parameters(manifest["parameters"]))
             model.classes_ = unpack_labels(manifest["classes"])
             restore_columns(model, manifest)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.exceptions import CheckpointError, ModelFileError
-from groupnoise.io.files import sync_folder, why_not_written
+from groupnoise.io.files import sync_folder, write_error_message
 from groupnoise.io.folders.model_files import read_model, write_model
 from groupnoise.training.folder_lock import FolderLock
 
@@ -250,7 +250,7 @@ def writing_save(checkpoints: Checkpoints, number: int) -> Iterator[Path]:
             raise
         last = checkpoints.saves()
         kept = f" The last good one, {last[-1]}, is untouched." if last else ""
-        raise CheckpointError(why_not_written(partial, error) + kept) from error
+        raise CheckpointError(write_error_message(partial, error) + kept) from error
 
 
 def publish_save(checkpoints: Checkpoints, number: int) -> None:

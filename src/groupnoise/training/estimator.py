@@ -29,7 +29,12 @@ from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
-from groupnoise.io.folders.model_files import DECIDE_NOTHING, read_model, whole_model, write_model
+from groupnoise.io.folders.model_files import (
+    NOT_SAVED,
+    read_model,
+    refuse_incomplete_model,
+    write_model,
+)
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.parameters import (
     OWN_ENCODER,
@@ -200,7 +205,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """Return the settings that must be unchanged for a saved training to resume."""
         parameters = self.get_params(deep=False)
-        for name in DECIDE_NOTHING:
+        for name in NOT_SAVED:
             parameters.pop(name, None)
         names = self.classes_ if hasattr(self, "classes_") else self.items_
         return {"estimator": type(self).__name__, **parameters, "names of the targets": names}
@@ -317,7 +322,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
             The fitted estimator, of the class that was saved.
         """
         manifest, arrays = read_model(path, kind=cls.__name__)
-        with whole_model(path):
+        with refuse_incomplete_model(path):
             parameters = read_parameters(manifest["parameters"])
             estimator: Any = cls(**parameters)
             if parameters.get("encoder") == OWN_ENCODER:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from groupnoise.exceptions import CheckpointError
-from groupnoise.io.files import HAS_LOCKS, why_not_written
+from groupnoise.io.files import HAS_LOCKS, write_error_message
 
 if HAS_LOCKS:
     import fcntl
@@ -48,7 +48,7 @@ class FolderLock:
             if time.monotonic() > deadline:
                 if self._missing is not None:
                     raise CheckpointError(
-                        why_not_written(self.path.parent, self._missing)
+                        write_error_message(self.path.parent, self._missing)
                     ) from self._missing
                 raise CheckpointError(
                     f"another training saves itself in {self.path.parent}; wait until it has "
@@ -82,7 +82,7 @@ class FolderLock:
                 return True
             if error.errno in TAKEN:
                 return False
-            raise CheckpointError(why_not_written(self.path, error)) from error
+            raise CheckpointError(write_error_message(self.path, error)) from error
         if not self._is_at_path(descriptor):
             # The last holder removed the file between the two calls; another may lock a new one.
             os.close(descriptor)
@@ -105,7 +105,7 @@ class FolderLock:
             return False
         if error.errno in NOT_WRITABLE:
             return True  # a finished training may still be read; a save is refused by itself
-        raise CheckpointError(why_not_written(self.path.parent, error)) from error
+        raise CheckpointError(write_error_message(self.path.parent, error)) from error
 
     def _is_at_path(self, descriptor: int) -> bool:
         try:

@@ -12,8 +12,8 @@ import polars as pl
 
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.files import read_json
-from groupnoise.io.labels.memberships import literals
-from groupnoise.io.labels.spellings import guess_joints, split_at
+from groupnoise.io.labels.memberships import parse_literals
+from groupnoise.io.labels.spellings import guess_separators, split_labels
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 from groupnoise.votes.data import as_label
@@ -302,9 +302,9 @@ def cell_reader(
         parts = [
             part
             for cell in cells
-            for part in (split_at(cell, separators) if separators else [cell])
+            for part in (split_labels(cell, separators) if separators else [cell])
         ]
-        separators += guess_joints(parts, report)
+        separators += guess_separators(parts, report)
 
     def read(name: str) -> list[VoteValue]:
         votes = []
@@ -336,11 +336,11 @@ def parse_vote(cell: Any, *separators: str) -> VoteValue:
                                           as_label(cell))  # fmt: skip
     text = _FENCE.sub("", cell).strip()
     if text[:1] in ("[", "{", "("):
-        for value in literals(text):
+        for value in parse_literals(text):
             if isinstance(value, (list, tuple, set, dict)):
                 return list(value) if isinstance(value, set) else _labelled(value)
     if any(joint in text for joint in separators):
-        return split_at(text, separators)
+        return split_labels(text, separators)
     return text or None
 
 

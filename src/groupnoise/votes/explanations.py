@@ -9,9 +9,9 @@ import polars as pl
 
 from groupnoise.core.label_typos import OWN_LABEL
 from groupnoise.core.words import counted, quoted
-from groupnoise.io.answer_files import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
-from groupnoise.io.columns.features import column_of_names
-from groupnoise.io.labels.spellings import labels_to_look_at
+from groupnoise.io.answer_files import LABEL_MARK, NAME_SEPARATOR, PART_SEPARATOR, SIMILAR_ROWS
+from groupnoise.io.columns.features import find_name_column
+from groupnoise.io.labels.spellings import label_warnings
 from groupnoise.io.tables.table import Table
 from groupnoise.votes.data import Votes
 from groupnoise.votes.dawid_skene import Reliability
@@ -53,7 +53,7 @@ def explain_labels(voted: VotedRows, belief: Belief) -> list[str]:
     sentences = []
     for row, said in enumerate(by_row):
         parts = [
-            label if voted.is_candidates else f"{label}{OF_LABEL}{BETWEEN_NAMES.join(people)}"
+            label if voted.is_candidates else f"{label}{LABEL_MARK}{NAME_SEPARATOR.join(people)}"
             for label, people in sorted(said.items(), key=lambda each: -len(each[1]))
         ]
         if not parts:
@@ -61,8 +61,8 @@ def explain_labels(voted: VotedRows, belief: Belief) -> list[str]:
         if belief.predicted is not None:
             best = int(belief.predicted[row].argmax())
             share = float(belief.predicted[row, best])
-            parts.append(f"{LIKE_IT}: {names[best]} ({share:.2f}){similar[row]}")
-        sentences.append(BETWEEN_PARTS.join(parts))
+            parts.append(f"{SIMILAR_ROWS}: {names[best]} ({share:.2f}){similar[row]}")
+        sentences.append(PART_SEPARATOR.join(parts))
     return sentences
 
 
@@ -84,7 +84,7 @@ def row_names(table: Table) -> Sequence[str]:
         cells = table.frame[name]
         if not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
-    words = column_of_names(table)
+    words = find_name_column(table)
     if words is not None:
         return list(table.frame[words])
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
@@ -99,7 +99,7 @@ def vote_warnings(voted: VotedRows, *, corrects_spelling: bool = False) -> list[
     named, habits = votes.candidates(), find_habits(votes)
     said = [
         *repeated_id_warnings(voted.table),
-        *labels_to_look_at(
+        *label_warnings(
             votes.class_names,
             votes.named_labels(),
             lambda vote: voted.locate(

@@ -13,14 +13,14 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
-from groupnoise.io.answer_files import written_columns
-from groupnoise.io.columns.features import NoFeaturesError, features_of_table
-from groupnoise.io.columns.no_features import RowAnswers, is_id_name
+from groupnoise.io.answer_files import find_written_columns
+from groupnoise.io.columns.exclusions import RowTargets, is_id_name
+from groupnoise.io.columns.features import NoFeaturesError, extract_features
 from groupnoise.io.columns.roles import match_columns
 from groupnoise.io.columns.word_features import cells_as_text, guess_text_columns
 from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.tables.cells import holds_times
-from groupnoise.io.tables.missing_numbers import Fill
+from groupnoise.io.tables.imputation import Imputer
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
@@ -46,7 +46,7 @@ def row_features(
     embedding: Any,
     embed: str | None,
     taken: Collection[str],
-    answers: RowAnswers,
+    answers: RowTargets,
     report: Report,
 ) -> FloatArray | None:
     """Return one vector per row, or None where the table has nothing to learn from.
@@ -61,7 +61,9 @@ def row_features(
     if embedding is not None:
         parts.append(_embedding(embedding, len(table)))
     if features:
-        parts.append(features_of_table(table, features, taken, report, None, fill=Fill(report))[0])
+        parts.append(
+            extract_features(table, features, taken, report, None, fill=Imputer(report))[0]
+        )
     if text is not None or embed is not None:
         names = _text_columns(table, text, taken, report)
         texts = _joined_texts(table, names)
@@ -73,7 +75,7 @@ def row_features(
         return None
     texts = _guess_text(table, taken)
     try:
-        numbers, of_columns = features_of_table(
+        numbers, of_columns = extract_features(
             table,
             None,
             {*taken, *texts},
@@ -81,7 +83,7 @@ def row_features(
             None,
             takes_text=False,
             answers=answers,
-            fill=Fill(report),
+            fill=Imputer(report),
         )
     except NoFeaturesError:
         if not texts:
@@ -121,7 +123,7 @@ def _text_columns(
 
 def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
     """Return the columns that look like text among those without another role."""
-    used = {*taken, *written_columns(table)}
+    used = {*taken, *find_written_columns(table)}
     free = [name for name in table.frame.columns if name not in used and not is_id_name(name)]
     return guess_text_columns(table, [c for c in free if not holds_times(table.frame[c])])
 

@@ -12,18 +12,18 @@ import polars as pl
 
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
-from groupnoise.io.answer_files import ANSWER, OF_PEOPLE, columns_of_answers, is_resolved
+from groupnoise.io.answer_files import ANSWER, REVIEW_COLUMNS, find_answer_columns, is_resolved
 from groupnoise.io.columns.cell_guess import indicator_columns
 from groupnoise.io.columns.names import INDICATORS
 from groupnoise.io.columns.roles import (
-    BESIDE_VOTES,
+    VOTE_SUFFIXES,
     annotator_columns,
     is_truth_name,
     match_columns,
 )
 from groupnoise.io.labels.memberships import read_memberships
-from groupnoise.io.labels.spellings import as_known, split_names
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.labels.spellings import match_label, split_names
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.io.tables.table import Table, read_table
 from groupnoise.votes.cells import (
     SEPARATORS,
@@ -128,7 +128,7 @@ def read_votes(
     voted : VotedRows
         Rows in the order of the source.
     """
-    tell = report or say_nothing
+    tell = report or ignore_report
     keep = split_names(keep_label)
     export = read_export(source, label)
     is_plain = isinstance(export, pl.DataFrame)
@@ -199,7 +199,7 @@ def comment_columns(table: Table, votes: Collection[str]) -> list[str]:
     return [
         column
         for column in table.frame.columns
-        if BESIDE_VOTES.search(column.lower()) and any(column.startswith(name) for name in votes)
+        if VOTE_SUFFIXES.search(column.lower()) and any(column.startswith(name) for name in votes)
         if column not in votes
     ]
 
@@ -316,7 +316,7 @@ def read_known_labels(voted: VotedRows, truth: str | None, report: Report) -> di
     By default the answers of people in a table that `review` exported.
     """
     columns = voted.table.frame.columns
-    is_answered = truth is None and is_resolved(columns) and set(OF_PEOPLE) <= set(columns)
+    is_answered = truth is None and is_resolved(columns) and set(REVIEW_COLUMNS) <= set(columns)
     if is_answered:
         truth = ANSWER
     if truth is None:
@@ -327,7 +327,7 @@ def read_known_labels(voted: VotedRows, truth: str | None, report: Report) -> di
     cells = voted.table.frame[name].to_list()
     names = voted.votes.class_names
     told = {row: as_label(cell) for row, cell in enumerate(cells) if cell not in (None, "")}
-    spelt = {label: as_known(label, names) for label in set(told.values())}
+    spelt = {label: match_label(label, names) for label in set(told.values())}
     sure = {row: meant for row, label in told.items() if (meant := spelt[label]) is not None}
     for row, label in sure.items():
         if label not in voted.votes.class_names:
@@ -346,7 +346,7 @@ def read_known_labels(voted: VotedRows, truth: str | None, report: Report) -> di
 def unused_vote_columns(voted: VotedRows, taken: Collection[str]) -> str | None:
     """Return a warning about further columns that hold the labels of the annotators."""
     alike = columns_sharing_labels(voted.table)
-    written = {*columns_of_answers(voted.table.frame.columns), *taken}
+    written = {*find_answer_columns(voted.table.frame.columns), *taken}
     others = [name for name in alike if name not in written and name not in voted.columns]
     if set(voted.columns).isdisjoint(alike):
         others = []
@@ -368,12 +368,14 @@ def _holds_votes(voted: VotedRows, column: str) -> bool:
     head = voted.table.take(np.arange(min(MAX_GUESS_ROWS, len(voted.table))))
     names = voted.votes.class_names
     try:
-        said = cell_reader(head, [column], None, say_nothing)(column)
+        said = cell_reader(head, [column], None, ignore_report)(column)
         entries = [
             with_stated_confidence((row, column, cell, None)) for row, cell in enumerate(said)
         ]
-        heard = normalize_spellings(entries, lambda row, _: f"row {row}", names, (), say_nothing)
-        votes = [labels_of(vote, "", column).keys() for _, _, vote, _ in heard]
+        synonyms = normalize_spellings(
+            entries, lambda row, _: f"row {row}", names, (), ignore_report
+        )
+        votes = [labels_of(vote, "", column).keys() for _, _, vote, _ in synonyms]
     except DataError:  # a cell that is no vote
         return False
     named = [labels for labels in votes if labels]

@@ -9,14 +9,19 @@ import numpy as np
 import polars as pl
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.answer_files import columns_of_answers
+from groupnoise.io.answer_files import find_answer_columns
+from groupnoise.io.columns.exclusions import is_id_name
 from groupnoise.io.columns.names import usual_column
-from groupnoise.io.columns.no_features import is_id_name
 from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.io.labels.lists import holds_label_lists
-from groupnoise.io.labels.spellings import columns_of_labels, joints_of, says_nothing, spelling_key
+from groupnoise.io.labels.spellings import (
+    find_label_columns,
+    find_separators,
+    is_no_answer,
+    spelling_key,
+)
 from groupnoise.io.tables.cells import BOOLEANS, holds_times
-from groupnoise.io.tables.sources import say_nothing
+from groupnoise.io.tables.sources import ignore_report
 from groupnoise.io.tables.table import Table
 from groupnoise.votes.cells import SEPARATORS, cell_reader
 from groupnoise.votes.data import Votes, as_label, krippendorff_alpha, labels_of
@@ -46,7 +51,7 @@ def columns_sharing_labels(table: Table) -> list[str]:
         for name, kind in table.frame.schema.items()
         if kind == pl.String or kind.is_integer() or _holds_grades(table.frame[name])
     }
-    seen = {name: {cell for cell in said if not says_nothing(cell)} for name, said in seen.items()}
+    seen = {name: {cell for cell in said if not is_no_answer(cell)} for name, said in seen.items()}
     few = {name: said for name, said in seen.items() if 0 < len(said) <= MAX_GUESSED_LABELS}
     for said in few.values():
         alike = [name for name, other in few.items() if 2 * len(said & other) > len(said | other)]
@@ -76,7 +81,7 @@ def agreeing_columns(table: Table) -> list[str]:
     """
     alike = columns_sharing_labels(table)
     columns = table.frame.columns
-    taken = columns_of_answers(columns) | _label_columns(columns)
+    taken = find_answer_columns(columns) | _label_columns(columns)
     alike = [name for name in alike if name not in taken and not is_id_name(name)]
     labels = {
         spelling_key(as_label(cell)) for name in alike for cell in table.frame[name].drop_nulls()
@@ -91,13 +96,13 @@ def agreeing_columns(table: Table) -> list[str]:
         (row, name, as_label(cell), None)
         for name in told
         for row, cell in enumerate(frame[name].to_list())
-        if cell is not None and not says_nothing(as_label(cell))
+        if cell is not None and not is_no_answer(as_label(cell))
     ]
     if len(told) < 2 or not _agree_beyond_chance(entries, len(frame)):
         return []
     # Further annotators may name several labels, or write words for no vote.
-    known = pl.Series([label for label in sorted(labels) if label and not says_nothing(label)])
-    words = columns_of_labels(frame, known) - taken - set(alike)
+    known = pl.Series([label for label in sorted(labels) if label and not is_no_answer(label)])
+    words = find_label_columns(frame, known) - taken - set(alike)
     also = [name for name in words if not is_id_name(name) and _columns_agree(table, [*told, name])]
     return [name for name in columns if name in alike or name in also]
 
@@ -187,14 +192,14 @@ def _multilabel_columns(table: Table) -> list[str]:
     head = table.take(np.arange(len(frame)))
     said = {}
     for name in lists:
-        cells = cell_reader(head, [name], None, say_nothing, (*SEPARATORS, ","))(name)
+        cells = cell_reader(head, [name], None, ignore_report, (*SEPARATORS, ","))(name)
         said[name] = [labels_of(cell, "", name) for cell in cells]
     words = {name: {label for cell in cells for label in cell} for name, cells in said.items()}
-    taken = columns_of_answers(frame.columns) | _label_columns(frame.columns)
+    taken = find_answer_columns(frame.columns) | _label_columns(frame.columns)
     for labels in words.values():
         if not 1 < len(labels) <= MAX_GUESSED_LABELS or all(label.isdecimal() for label in labels):
             continue
-        alike = columns_of_labels(frame, pl.Series(sorted(labels))) - taken
+        alike = find_label_columns(frame, pl.Series(sorted(labels))) - taken
         alike |= {
             name for name, other in words.items() if 2 * len(labels & other) > len(labels | other)
         }
@@ -207,7 +212,7 @@ def _multilabel_columns(table: Table) -> list[str]:
 def _list_columns(table: Table) -> tuple[list[str], list[str]]:
     """Return the columns of JSON lists or weights, and those of lists of few words."""
     notated, joined = [], []
-    taken = columns_of_answers(table.frame.columns)
+    taken = find_answer_columns(table.frame.columns)
     for name, dtype in table.frame.schema.items():
         if name in taken:
             continue
@@ -226,7 +231,7 @@ def _list_columns(table: Table) -> tuple[list[str], list[str]]:
 def _are_label_lists(cells: pl.Series) -> bool:
     """Tell whether cells are lists of few words, not sentences of few words."""
     has_mark = any(cells.str.contains(mark, literal=True).any() for mark in (*SEPARATORS, ","))
-    return (has_mark and holds_label_lists(cells)) or bool(joints_of(cells))
+    return (has_mark and holds_label_lists(cells)) or bool(find_separators(cells))
 
 
 def _holds_grades(cells: pl.Series) -> bool:
@@ -240,7 +245,7 @@ def _holds_grades(cells: pl.Series) -> bool:
 def _columns_agree(table: Table, columns: Sequence[str]) -> bool:
     """Tell whether columns agree beyond chance; cells may hold several labels."""
     head = table.take(np.arange(min(MAX_GUESS_ROWS, len(table))))
-    reader = cell_reader(head, columns, None, say_nothing)
+    reader = cell_reader(head, columns, None, ignore_report)
     entries = [(at, who, cell, None) for who in columns for at, cell in enumerate(reader(who))]
     return _agree_beyond_chance(entries, len(head))
 

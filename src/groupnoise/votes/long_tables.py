@@ -11,10 +11,10 @@ import polars as pl
 
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.io.columns.exclusions import is_id_name
 from groupnoise.io.columns.names import plain_name
-from groupnoise.io.columns.no_features import is_id_name
 from groupnoise.io.columns.roles import match_columns
-from groupnoise.io.tables.cells import and_more
+from groupnoise.io.tables.cells import more_rows
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table, read_table
 from groupnoise.votes.cells import Entry, cell_reader, read_confidences
@@ -168,7 +168,7 @@ def _entries(
     if strays:
         raise DataError(
             f"{table.locate(strays[0])}: a vote on row {ids[strays[0]]!r}, which is not among the "
-            f"rows{and_more(len(strays))}; correct the id or drop the vote."
+            f"rows{more_rows(len(strays))}; correct the id or drop the vote."
         )
     if n_unnamed := people.count(""):
         report(

@@ -10,7 +10,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.label_typos import MAX_RARE_ROWS, MIN_RATIO, likely_typos, similar_labels
-from groupnoise.io.labels.heard import heard_in_words, heard_labels
+from groupnoise.io.labels.normalization import normalization_messages, normalize_labels
 from groupnoise.io.tables.sources import Report
 from groupnoise.votes.cells import Entry
 from groupnoise.votes.data import Votes, labels_of
@@ -31,19 +31,19 @@ def normalize_spellings(
     entries = list(entries)
     said = [labels_of(vote, locate(row, who), who) for row, who, vote, _ in entries]
     counts = Counter(label for weights in said for label in weights)
-    heard = heard_labels(counts, keep=keep, listed=listed)
-    if not heard:
+    synonyms = normalize_labels(counts, keep=keep, listed=listed)
+    if not synonyms:
         return entries
-    for sentence in heard_in_words(heard, counts, what="no vote", times="votes"):
+    for sentence in normalization_messages(synonyms, counts, what="no vote", times="votes"):
         report(sentence)
     spelt = []
     for (row, who, vote, sure), weights in zip(entries, said, strict=True):
-        if heard.keys().isdisjoint(weights):
+        if synonyms.keys().isdisjoint(weights):
             spelt.append((row, who, vote, sure))
             continue
         left: dict[str, float] = {}
         for label, weight in weights.items():
-            meant = heard.get(label, label)
+            meant = synonyms.get(label, label)
             if meant is not None:
                 left[meant] = left.get(meant, 0.0) + weight
         spelt.append((row, who, left, sure))
@@ -93,14 +93,16 @@ def correct_habits(votes: Votes, sure: Collection[str]) -> Votes:
     if not habits:
         return votes
     names = votes.class_names
-    heard = _merge_labels(votes, {names.index(slip): names.index(habits[slip]) for slip in habits})
+    synonyms = _merge_labels(
+        votes, {names.index(slip): names.index(habits[slip]) for slip in habits}
+    )
     left = [k for k, name in enumerate(names) if name not in habits]
     # Weight that doubt gave to the merged labels goes to all others.
-    doubt = heard.doubt()[:, None] * len(habits) / len(left)
+    doubt = synonyms.doubt()[:, None] * len(habits) / len(left)
     return replace(
-        heard,
-        weights=heard.weights[:, left] + doubt,
-        named=None if heard.named is None else heard.named[:, left],
+        synonyms,
+        weights=synonyms.weights[:, left] + doubt,
+        named=None if synonyms.named is None else synonyms.named[:, left],
         class_names=[names[k] for k in left],
     )
 
@@ -149,8 +151,8 @@ def corrected_shares(votes: Votes, sure: Collection[str]) -> FloatArray:
 
     Of shape (n_rows, n_classes). A label that looks misspelt keeps its own share too.
     """
-    heard = correct_misspellings(votes, sure).first_choices().shares()
-    return np.asarray(np.maximum(heard, votes.first_choices().shares()))
+    synonyms = correct_misspellings(votes, sure).first_choices().shares()
+    return np.asarray(np.maximum(synonyms, votes.first_choices().shares()))
 
 
 def drop_misspellings(known: Reliability, votes: Votes, sure: Collection[str]) -> Reliability:

@@ -13,8 +13,8 @@ from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.answer_files import renamed_beside
-from groupnoise.io.columns.no_features import RowAnswers
+from groupnoise.io.answer_files import rename_input_columns
+from groupnoise.io.columns.exclusions import RowTargets
 from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.io.tables.sources import Guesses, Report
 from groupnoise.votes.classifiers import Fit, PredictionCache, default_fits
@@ -125,7 +125,7 @@ class Resolution:
         columns : dict of str to list
             Renamed to begin with `input_` where a name is taken.
         """
-        called = renamed_beside(self.rows.columns, answers)
+        called = rename_input_columns(self.rows.columns, answers)
         return {own: self.rows[name].to_list() for name, own in called.items()}
 
     def to_frame(self, *, sort: bool = False) -> Any:
@@ -280,7 +280,7 @@ def resolve(
     matrix = row_features(
         voted.table, features=features, text=text, embedding=embedding, embed=embed,
         taken=excluded, report=notes,
-        answers=RowAnswers(voted.votes.candidates(), voted.votes.class_names),
+        answers=RowTargets(voted.votes.candidates(), voted.votes.class_names),
     )  # fmt: skip
     fits = default_fits(
         fit, matrix, random_state, is_candidates=voted.is_candidates, n_members=n_members

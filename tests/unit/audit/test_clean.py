@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from groupnoise.audit import GroupIssues, cleaned_copy
-from groupnoise.audit.clean import about_cleaned, cleaned_table, write_cleaned_table
+from groupnoise.audit.clean import cleaned_table, describe_changes, write_cleaned_table
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates, read_candidates
 from groupnoise.clicks import make_shop
@@ -31,8 +31,8 @@ def test_bags_lose_wrong_labels_and_go_with_their_last_one(tmp_path):
     assert len(clean.bags) == 5
     assert np.flatnonzero(clean.labels[0]).tolist() == [1]
     assert clean.bags[1].tolist() == bags.bags[2].tolist()
-    assert about_cleaned(bags, clean) == ("2 of 7 labels (29%) and 1 of 6 bags (17%)", True)
-    assert about_cleaned(bags, bags) == ("nothing", False)
+    assert describe_changes(bags, clean) == ("2 of 7 labels (29%) and 1 of 6 bags (17%)", True)
+    assert describe_changes(bags, bags) == ("nothing", False)
     assert bags.labels[0, 0]  # the data audited stays as it was
     write_groups(tmp_path / "clean", clean)
     assert open_groups(tmp_path / "clean").labels.tolist() == clean.labels.tolist()
@@ -51,7 +51,7 @@ def test_rows_keep_the_chosen_candidate_and_go_where_the_truth_is_missing():
     assert len(clean.features) == n_rows - 1
     assert clean.candidates.argmax(axis=1).tolist() == np.delete(rows.truth, 3).tolist()
     assert (clean.candidates.sum(axis=1) == 1).all()
-    told, is_much = about_cleaned(rows, clean)
+    told, is_much = describe_changes(rows, clean)
     assert told.endswith(f"1 of {n_rows} rows (0%)")
     assert not is_much  # most candidates are there to be dropped
 

@@ -10,7 +10,7 @@ import pytest
 
 from groupnoise.audit import GroupIssues
 from groupnoise.audit.issues import ISSUE_KINDS
-from groupnoise.audit.page import judged_in_words
+from groupnoise.audit.page import judged_summary
 from groupnoise.exceptions import ParameterError
 from groupnoise.io import answer_files as _tables
 
@@ -57,15 +57,15 @@ def test_the_summary_counts_every_list(issues):
 
 
 def test_bags_are_counted_as_bags_and_pairs_as_pairs(issues):
-    assert judged_in_words(issues) == "4 bags and 8 instances were judged."
+    assert judged_summary(issues) == "4 bags and 8 instances were judged."
     issues.groups["source"][:] = [0, 0, 1, 2]
     issues.groups["target"][3] = -1
-    assert judged_in_words(issues) == (
+    assert judged_summary(issues) == (
         "3 bags (3 pairs of bag and label) and 8 instances were judged. 1 bag has no label: there "
         "the question was whether one is missing."
     )
     rows = replace(issues, setting="pll")
-    assert judged_in_words(rows) == "4 rows and 8 candidate labels were judged."
+    assert judged_summary(rows) == "4 rows and 8 candidate labels were judged."
 
 
 def test_frames_speak_of_names_and_leave_a_missing_suggestion_empty(issues):

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingRecommender
-from groupnoise.cli.training import read_checkpoints, settle_batch
+from groupnoise.cli.training import adjust_batch_size, read_checkpoints
 from groupnoise.exceptions import ParameterError
 from groupnoise.io import ClickDataset
 
@@ -61,6 +61,6 @@ def test_workers_get_a_batch_that_pays_unless_another_was_asked_for(
     histories = Groups(np.zeros(n_clicks, dtype=np.int64), np.array([0, n_clicks]))
     log = ClickDataset("log", histories, np.array(["a"]), np.array(["b"]))
     settled = clone(estimator)
-    found = settle_batch(settled, count, log)
+    found = adjust_batch_size(settled, count, log)
     assert found is None if sentence is None else re.search(sentence, found)
     assert settled.batch_size == batch_size

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from groupnoise.cli.evaluate import _of_few
+from groupnoise.cli.evaluate import _small_sample_notes
 from groupnoise.io.setting import Evaluation
 from groupnoise.pages import evaluation_page, with_code
 
@@ -33,6 +33,9 @@ def test_classes_of_few_groups_are_named():
         {"groups": 42},
         per_class={"NOK": {"bags": 2}, "OK": {"bags": 40}, "(no label)": {}},
     )
-    (sentence,) = _of_few(judged, "bags", "held-out")
+    (sentence,) = _small_sample_notes(judged, "bags", "held-out")
     assert sentence.startswith("few bags have NOK (2): ")
-    assert _of_few(replace(judged, per_class={"OK": {"bags": 42}}), "bags", "held-out") == ()
+    assert (
+        _small_sample_notes(replace(judged, per_class={"OK": {"bags": 42}}), "bags", "held-out")
+        == ()
+    )

@@ -8,8 +8,8 @@ from groupnoise import Groups
 from groupnoise.bags.setting import instance_sources
 from groupnoise.candidates.setting import among_candidates
 from groupnoise.io import BagDataset, PartialLabelDataset
-from groupnoise.io.columns.features import column_of_names
-from groupnoise.io.labels.spellings import as_spelt
+from groupnoise.io.columns.features import find_name_column
+from groupnoise.io.labels.spellings import match_model_labels
 from groupnoise.io.tables.table import read_table
 
 PROBABILITIES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
@@ -50,7 +50,7 @@ def test_instances_are_named_by_row_and_bag_of_their_file():
 
 def test_labels_are_spelt_as_a_model_spells_them_and_others_are_told():
     named = np.array([[True, False, False], [False, True, False], [False, False, True]])
-    names, merged, truth, said = as_spelt(
+    names, merged, truth, said = match_model_labels(
         ["OK", "ok ", "odd"], named, np.array([0, 1, -1, 2]), ["NOK", "OK"], "bags"
     )
     assert names == ["OK", "odd"]
@@ -60,9 +60,9 @@ def test_labels_are_spelt_as_a_model_spells_them_and_others_are_told():
         "labels are read as the model spells them: 'ok ' as 'OK'",
         "1 of 3 bags have labels that the model does not know ('odd'): no answer names these",
     ]
-    assert as_spelt(["NOK", "OK"], named[:, :2], None, ["NOK", "OK"], "bags")[3] == []
+    assert match_model_labels(["NOK", "OK"], named[:, :2], None, ["NOK", "OK"], "bags")[3] == []
 
 
 def test_numbers_with_decimal_commas_name_no_rows():
     cells = {"x": ["465,0", "3,25", "1.200,5"], "name": ["a1", "b2", "c3"]}
-    assert column_of_names(read_table(cells)) == "name"
+    assert find_name_column(read_table(cells)) == "name"

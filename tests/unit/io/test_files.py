@@ -16,7 +16,7 @@ from groupnoise.io.files import (
     check_writable_file,
     check_writable_folder,
     sha256_of,
-    why_not_written,
+    write_error_message,
     write_json,
     write_text,
 )
@@ -155,4 +155,4 @@ def test_a_name_that_is_no_file_is_never_its_own_output(tmp_path, monkeypatch):
 
 def test_an_array_that_a_disk_takes_a_part_of_is_told_as_a_full_disk(tmp_path):
     short = OSError("178240 requested and 11232 written")
-    assert "no space left" in why_not_written(tmp_path / "a.npy", short)
+    assert "no space left" in write_error_message(tmp_path / "a.npy", short)

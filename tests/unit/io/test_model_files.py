@@ -17,8 +17,8 @@ from groupnoise.io.folders.model_files import (
     pack_labels,
     read_model,
     read_model_manifest,
+    refuse_incomplete_model,
     unpack_labels,
-    whole_model,
     write_model,
 )
 from processes import run_python
@@ -44,7 +44,7 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def weights_of(folder):
+def weights_digest(folder):
     (path,) = folder.glob("*.safetensors")
     return path
 
@@ -78,7 +78,7 @@ def test_arrays_of_any_memory_order_come_back_equal(tmp_path):
 
 
 def test_a_saved_model_is_two_files(folder):
-    assert {path.name for path in folder.iterdir()} == {MANIFEST, weights_of(folder).name}
+    assert {path.name for path in folder.iterdir()} == {MANIFEST, weights_digest(folder).name}
 
 
 def test_saving_again_replaces_the_model_and_leaves_no_old_weights(folder):
@@ -88,9 +88,9 @@ def test_saving_again_replaces_the_model_and_leaves_no_old_weights(folder):
 
 
 def test_saving_the_same_model_again_changes_nothing(folder):
-    before = weights_of(folder)
+    before = weights_digest(folder)
     save(folder, classes=["a", "b"])
-    assert weights_of(folder) == before
+    assert weights_digest(folder) == before
     assert_holds(folder, ARRAYS)
 
 
@@ -108,12 +108,12 @@ def test_a_copied_folder_loads_elsewhere(folder, tmp_path):
 
 
 def _truncate(folder):
-    path = weights_of(folder)
+    path = weights_digest(folder)
     path.write_bytes(path.read_bytes()[:-5])
 
 
 def _flip_a_bit(folder):
-    path = weights_of(folder)
+    path = weights_digest(folder)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
@@ -143,7 +143,7 @@ def _name_weights(name):
     [
         (_truncate, "truncated or was altered. Restore it or refit"),
         (_flip_a_bit, "does not match the checksum"),
-        (lambda folder: weights_of(folder).unlink(), "is missing; restore it or refit"),
+        (lambda folder: weights_digest(folder).unlink(), "is missing; restore it or refit"),
         (lambda folder: (folder / MANIFEST).unlink(), "holds no manifest.json; give the folder"),
         (_truncate_manifest, "cannot be read as JSON"),
         (lambda folder: (folder / MANIFEST).write_bytes(b"\xff\xfe\x00"), "cannot be read as JSON"),
@@ -223,7 +223,7 @@ def test_a_path_that_holds_no_model_is_named(tmp_path):
     ],
 )
 def test_content_that_does_not_fit_together_gets_one_sentence(error, reason):
-    with pytest.raises(ModelFileError) as caught, whole_model("runs/7"):
+    with pytest.raises(ModelFileError) as caught, refuse_incomplete_model("runs/7"):
         raise error
     assert str(caught.value) == f"runs/7 does not hold a whole model {reason}; restore or refit it."
 
@@ -255,9 +255,9 @@ class _Bomb:
 
 
 def test_a_pickle_in_place_of_the_weights_is_never_executed(folder, tmp_path):
-    weights_of(folder).write_bytes(pickle.dumps(_Bomb(tmp_path / "executed")))
-    digest = sha256_of(weights_of(folder))
-    edit_manifest(folder, weights={"file": weights_of(folder).name, "sha256": digest})
+    weights_digest(folder).write_bytes(pickle.dumps(_Bomb(tmp_path / "executed")))
+    digest = sha256_of(weights_digest(folder))
+    edit_manifest(folder, weights={"file": weights_digest(folder).name, "sha256": digest})
     with pytest.raises(ModelFileError, match="is not a safetensors file"):
         read_model(folder)
     assert not (tmp_path / "executed").exists()
@@ -266,9 +266,9 @@ def test_a_pickle_in_place_of_the_weights_is_never_executed(folder, tmp_path):
 @pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "X9"])
 def test_weights_of_a_type_that_numpy_lacks_are_refused(folder, dtype):
     header = json.dumps({"table": {"dtype": dtype, "shape": [2], "data_offsets": [0, 4]}}).encode()
-    weights_of(folder).write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 4)
-    digest = sha256_of(weights_of(folder))
-    edit_manifest(folder, weights={"file": weights_of(folder).name, "sha256": digest})
+    weights_digest(folder).write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 4)
+    digest = sha256_of(weights_digest(folder))
+    edit_manifest(folder, weights={"file": weights_digest(folder).name, "sha256": digest})
     with pytest.raises(ModelFileError, match="is not a safetensors file"):
         read_model(folder)
 

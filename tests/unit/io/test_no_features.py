@@ -8,12 +8,12 @@ from sklearn import datasets
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns.no_features import is_id_name, why_no_feature
+from groupnoise.io.columns.exclusions import exclusion_reason, is_id_name
 from groupnoise.io.tables.table import read_table
 
 
 def fault_of(cells):
-    return why_no_feature(read_table({"x": cells}), "x")
+    return exclusion_reason(read_table({"x": cells}), "x")
 
 
 def drawn(kind, seed, n=300):

@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns.setting_guess import guess_setting, settings_of_columns
+from groupnoise.io.columns.setting_guess import guess_setting, settings_by_columns
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from groupnoise.io.columns.setting_guess import guess_setting, settings_of_colum
     ],
 )
 def test_columns_tell_the_setting(columns, given, settings):
-    assert settings_of_columns(columns, given) == settings
+    assert settings_by_columns(columns, given) == settings
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from groupnoise.io.answer_files import write_columns
 from groupnoise.io.columns.setting_guess import guess_setting
 from groupnoise.io.tables.table import read_table
 from groupnoise.review import Desk
-from groupnoise.review.bag_questions import BagQuestions, BagViews, who_carries
+from groupnoise.review.bag_questions import BagQuestions, BagViews, object_responsibilities
 
 PLAIN = MaxMatchingMILClassifier.fixed(random_state=0, max_epochs=20, n_members=1)
 
@@ -41,7 +41,9 @@ def mails(tmp_path_factory):
     dataset = read_bags(path, group="mail", label="label")
     notes = []
     told = []
-    carried = who_carries(dataset, estimator=PLAIN, report=notes.append, on_progress=told.append)
+    carried = object_responsibilities(
+        dataset, estimator=PLAIN, report=notes.append, on_progress=told.append
+    )
     n_told = len(told)
     assert [each["done"] for each in told] == list(range(n_told))
     assert {each["total"] for each in told} == {n_told}
@@ -89,11 +91,11 @@ def test_an_answered_bag_teaches_by_the_object_that_was_chosen():
             seen.append((bags, y))
             return super().fit(bags, y, **named)
 
-    untaught = who_carries(bags, estimator=PLAIN)
+    untaught = object_responsibilities(bags, estimator=PLAIN)
     truth = bags.instance_labels
     known = {0: "object 1", 1: "none of them"}
     parameters = PLAIN.get_params()
-    taught = who_carries(bags, known=known, estimator=Remembers(**parameters))
+    taught = object_responsibilities(bags, known=known, estimator=Remembers(**parameters))
     sizes = np.concatenate([each.sizes for each, _ in seen])
     assert (sizes == 1).sum() == 4  # bag 0, in each fold but its own
     assert sum(len(each) for each, _ in seen) == 4 * 23  # bag 1 teaches nothing
@@ -113,7 +115,7 @@ def test_pictures_of_objects_come_from_the_data():
 
 def test_the_likeliest_of_many_objects_are_shown():
     bags = load_digit_bags(6, size=(40, 40), random_state=0)
-    carried = who_carries(bags, estimator=PLAIN)
+    carried = object_responsibilities(bags, estimator=PLAIN)
     questions = BagQuestions(bags, carried, BagViews(bags))
     shown = questions.describe(0)
     assert len(shown["labels"]) == 31
@@ -131,10 +133,10 @@ def test_answers_about_bags_of_several_labels_tell_which_object_has_which():
     labels = np.zeros((40, 4), dtype=bool)
     labels[np.arange(40)[:, None], classes] = True
     dataset = BagDataset("pairs", Groups.from_array(rows), labels, list("abcd"))
-    plain = who_carries(dataset, estimator=PLAIN)
+    plain = object_responsibilities(dataset, estimator=PLAIN)
     right = (classes[plain.bags] == plain.labels[:, None]).argmax(axis=1)
     known = {number: f"object {right[number]}" for number in range(40)}
-    taught = who_carries(dataset, estimator=PLAIN, known=known)
+    taught = object_responsibilities(dataset, estimator=PLAIN, known=known)
     of_right = [
         np.mean(np.argmax(each.responsibility[40:], axis=1) == right[40:])
         for each in (plain, taught)
@@ -146,7 +148,7 @@ def test_labels_that_no_object_carries_leave_nothing_to_learn_from(mails):
     dataset, questions, _ = mails
     known = dict.fromkeys(range(len(questions.order)), "none of them")
     with pytest.raises(DataError, match="has by the answers too few labelled bags"):
-        who_carries(dataset, known=known, estimator=PLAIN)
+        object_responsibilities(dataset, known=known, estimator=PLAIN)
 
 
 def test_the_export_teaches_the_bags_it_is_about(mails, tmp_path):

@@ -28,7 +28,7 @@ from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.files import read_json, write_json
 from groupnoise.io.folders.data_folder import new_data_folder
 from groupnoise.io.local_encoders import load_encoder
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.sources import Report, ignore_report
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""
@@ -131,7 +131,7 @@ def embed_folder(
     if earlier is not None and (size, stride, background) != (None, None, None):
         raise ParameterError("like= says how files are cut; leave out size, stride and background.")
     kind, named_files = find_raw_files(
-        folder, kind or (None if earlier is None else earlier.kind), report or say_nothing
+        folder, kind or (None if earlier is None else earlier.kind), report or ignore_report
     )
     raw, files = KINDS[kind], list(named_files.values())
     named = encoder if isinstance(encoder, str) else CUSTOM_ENCODER if encoder is not None else ""
@@ -187,7 +187,7 @@ def embed_folder(
 
 
 def find_raw_files(
-    folder: Path, kind: str | None = None, report: Report = say_nothing
+    folder: Path, kind: str | None = None, report: Report = ignore_report
 ) -> tuple[str, dict[str, Path]]:
     """Return what a folder holds and its files by the names of their bags, in their order.
 

@@ -20,7 +20,7 @@ from groupnoise.bags.reading.folder import find_bag_files, is_bag_folder
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_positive, require
 from groupnoise.exceptions import DataError
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.pages import data_address, encode_png
 
 MAX_SIDE = 480
@@ -99,7 +99,7 @@ class Sources:
 
 
 def find_sources(
-    data: str, folder: Path | None, downsample: float | None = None, report: Report = say_nothing
+    data: str, folder: Path | None, downsample: float | None = None, report: Report = ignore_report
 ) -> Sources:
     """Return the raw files that belong to a folder of features.
 
@@ -119,7 +119,7 @@ def find_sources(
             return Sources(size=size)
         kind, files = find_raw_files(place, record.kind)
         return Sources(kind, files, size, downsample or 1.0)
-    bags = find_bag_files(Path(data), None, say_nothing) if is_bag_folder(data, labels=()) else []
+    bags = find_bag_files(Path(data), None, ignore_report) if is_bag_folder(data, labels=()) else []
     size = bags[0].patch_size() if bags else None
     if folder is None and bags:
         folder = _pictures_of_job(bags[0].path)

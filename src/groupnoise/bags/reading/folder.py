@@ -318,7 +318,7 @@ def _read_all(bags: Sequence[BagFile], options: BagReadOptions) -> tuple[BagCont
             _check_finite(bag, rows)
         release_pages(matrix)
     if gaps is not None:
-        gaps.into_rows(matrix, spec.names or [f"feature {k}" for k in range(width)])
+        gaps.fill_rows(matrix, spec.names or [f"feature {k}" for k in range(width)])
         for number, bag in enumerate(bags):
             _check_finite(bag, matrix[offsets[number] : offsets[number + 1]])
     coordinates = None

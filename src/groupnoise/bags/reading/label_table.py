@@ -30,9 +30,9 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
 from groupnoise.io.columns.names import plain_name, usual_column
-from groupnoise.io.columns.roles import match_columns, need_column, pick_column
+from groupnoise.io.columns.roles import match_columns, pick_column, require_column
 from groupnoise.io.labels.memberships import read_memberships
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.io.tables.table import Table, read_table
 
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
@@ -119,7 +119,7 @@ def read_label_table(
     taken |= {split} if split is not None else set()
     label = options.label or _guess_label_column(table, taken, report)
     if label is None:
-        label = need_column("label", None, columns, **told)
+        label = require_column("label", None, columns, **told)
     label_columns = match_columns("label", label, columns, origin)
     rows = table.take(order)
     memberships, class_names = read_memberships(
@@ -156,7 +156,7 @@ def read_patients(
     """
     columns = table.frame.columns
     column = pick_column(
-        "patient", given, columns, origin=table.origin, report=say_nothing, taken=taken
+        "patient", given, columns, origin=table.origin, report=ignore_report, taken=taken
     )
     if column is None:
         return None, None
@@ -242,7 +242,7 @@ def is_unrelated_table(table: Path, bags: Sequence[Path]) -> bool:
 
 def _are_in_label_folders(files: Sequence[Path], path: Path) -> bool:
     places = [file.relative_to(path) for file in files]
-    return labels_from_folders(places, str(path), say_nothing, KnownLabels()) is not None
+    return labels_from_folders(places, str(path), ignore_report, KnownLabels()) is not None
 
 
 def lacks_id_columns(table: Path) -> bool:

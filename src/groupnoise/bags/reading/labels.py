@@ -18,11 +18,11 @@ from groupnoise.bags.reading.negative_label import (
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
-from groupnoise.io.answer_files import OF_BAGS
+from groupnoise.io.answer_files import BAG_REVIEW_COLUMNS
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.labels.heard import heard_labels
 from groupnoise.io.labels.memberships import NO_LABEL, read_truth
-from groupnoise.io.labels.spellings import labels_to_look_at
+from groupnoise.io.labels.normalization import normalize_labels
+from groupnoise.io.labels.spellings import label_warnings
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table, read_table
 
@@ -96,9 +96,7 @@ def report_label_issues(
         else "where they mean that the label is not known, leave out those bags"
     )
     negative = negative_name(class_names, labels)
-    for sentence in labels_to_look_at(
-        class_names, labels, locate, negative=negative, remedy=remedy
-    ):
+    for sentence in label_warnings(class_names, labels, locate, negative=negative, remedy=remedy):
         report(sentence)
 
 
@@ -112,7 +110,7 @@ def merge_spellings(
     by_group = np.zeros((int(group_of_row.max()) + 1, len(names)), dtype=np.int64)
     np.add.at(by_group, group_of_row, memberships)
     counts = dict(zip(names, memberships.sum(axis=0).tolist(), strict=True))
-    heard = {old: new for old, new in heard_labels(counts).items() if new is not None}
+    heard = {old: new for old, new in normalize_labels(counts).items() if new is not None}
     pairs = [(names.index(old), names.index(new)) for old, new in heard.items()]
     if not any((by_group[:, old] * by_group[:, new]).any() for old, new in pairs):
         return names, memberships
@@ -185,8 +183,8 @@ def apply_review_answers(dataset: BagDataset, path: str) -> BagDataset:
     The latter are removed from their bag, which is dropped if no label remains. Lines about other
     bags are ignored.
     """
-    table = read_table(path, words=OF_BAGS)
-    lacking = [name for name in OF_BAGS if name not in table.frame.columns]
+    table = read_table(path, words=BAG_REVIEW_COLUMNS)
+    lacking = [name for name in BAG_REVIEW_COLUMNS if name not in table.frame.columns]
     if lacking:
         raise DataError(
             f"{path} is no export of `groupnoise review` about bags: it lacks {quoted(lacking)}. "
@@ -195,7 +193,9 @@ def apply_review_answers(dataset: BagDataset, path: str) -> BagDataset:
     bags = dataset.bags
     number = {str(each): place for place, each in enumerate(dataset.ids.tolist())}
     truth, labels = np.full(bags.n_objects, -1, dtype=np.int64), dataset.labels.copy()
-    for row, (bag, label, position, who) in enumerate(table.frame.select(OF_BAGS).iter_rows()):
+    for row, (bag, label, position, who) in enumerate(
+        table.frame.select(BAG_REVIEW_COLUMNS).iter_rows()
+    ):
         if not who or bag not in number:
             continue
         at, sizes = number[bag], bags.sizes

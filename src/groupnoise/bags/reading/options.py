@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.bags.reading.labels import KnownLabels
-from groupnoise.io.tables.missing_numbers import Fill
+from groupnoise.io.tables.imputation import Imputer
 from groupnoise.io.tables.sources import Report
 
 
@@ -27,7 +27,7 @@ class BagReadOptions:
     feature_names: Sequence[str] | None
     labels_needed: bool
     known: KnownLabels
-    fill: Fill | None
+    fill: Imputer | None
     form: Mapping[str, Any]
 
     @property

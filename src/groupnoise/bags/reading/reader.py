@@ -27,19 +27,19 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
-from groupnoise.io.columns.features import features_of_table
-from groupnoise.io.columns.no_features import RowAnswers, about_shortened_ids
-from groupnoise.io.columns.roles import match_columns, need_column, pick_column
-from groupnoise.io.columns.word_features import categories_of, say_of_categories
+from groupnoise.io.columns.exclusions import RowTargets, shortened_id_warnings
+from groupnoise.io.columns.features import extract_features
+from groupnoise.io.columns.roles import match_columns, pick_column, require_column
+from groupnoise.io.columns.word_features import read_categories, report_unknown_categories
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.folders.data_folder import open_if_stored
-from groupnoise.io.labels.columns import in_one_column
+from groupnoise.io.labels.columns import merge_label_columns
 from groupnoise.io.labels.memberships import read_memberships
 from groupnoise.io.tables.array_files import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.tables.cells import ids_as_array, number_ids, read_id_cells
-from groupnoise.io.tables.missing_numbers import Learned, fill_of
-from groupnoise.io.tables.plain_cells import columns_of_words
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.imputation import ImputerState, make_imputer
+from groupnoise.io.tables.nested_cells import non_numeric_columns
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.io.tables.table import Table
 
 
@@ -59,7 +59,7 @@ def read_bags(
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
     categories: Mapping[str, Sequence[str]] | None = None,
-    fill: str | Learned | None = None,
+    fill: str | ImputerState | None = None,
     known: KnownLabels | None = None,
     **table_options: Any,
 ) -> BagDataset:
@@ -129,10 +129,10 @@ def read_bags(
     stored = open_if_stored(source, BagDataset)
     if stored is not None:
         return stored
-    tell = report or say_nothing
+    tell = report or ignore_report
     options = BagReadOptions(
         tell, group, label, features, truth, label_separator, patient, split, feature_names,
-        labels_needed, known or KnownLabels(), fill_of(fill, tell), table_options,
+        labels_needed, known or KnownLabels(), make_imputer(fill, tell), table_options,
     )  # fmt: skip
     if is_bag_folder(source, labels, labels_needed):
         # Of a file per bag gaps are filled where that was asked for.
@@ -144,11 +144,11 @@ def read_bags(
     if path is not None and any(path.glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
         return load_amil(name=name or path.name, folder=path)
-    words = columns_of_words(group, label, truth)
+    words = non_numeric_columns(group, label, truth)
     data = read_input(source, report=tell, words=words, **table_options)
     if isinstance(data, NamedArrays):
         return _bags_from_arrays(data, name or data.name, options)
-    say_of_categories(data, categories, report)
+    report_unknown_categories(data, categories, report)
     try:
         return _bags_from_table(data, name or data.name, options)
     except MissingColumnError as error:
@@ -182,7 +182,7 @@ def _bags_from_table(table: Table, name: str, options: BagReadOptions) -> BagDat
     group, label_columns, truth_column = _find_columns(table, options, taken)
     table = _fill_merged_cells(table, group, label_columns if options.labels_needed else (), report)
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group))
-    for sentence in about_shortened_ids(bag_ids, "bags"):
+    for sentence in shortened_id_warnings(bag_ids, "bags"):
         report(sentence)
     patients, patient_column = read_patients(table, options.patient, taken, group)
     if patient_column is not None:
@@ -190,18 +190,18 @@ def _bags_from_table(table: Table, name: str, options: BagReadOptions) -> BagDat
     memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
     class_names: list[str] = []
     if options.labels_needed:
-        labelled, of_labels = in_one_column(table, label_columns, report)
+        labelled, of_labels = merge_label_columns(table, label_columns, report)
         memberships, class_names = read_memberships(
             labelled, of_labels, separator=options.label_separator, report=report, may_lack=True,
             several=options.known.has_sets, n_groups=len(bag_ids),
         )  # fmt: skip
         class_names, memberships = merge_spellings(class_names, memberships, bag_of_row, report)
-    answers = RowAnswers(memberships, class_names) if class_names else None
-    matrix, names = features_of_table(
+    answers = RowTargets(memberships, class_names) if class_names else None
+    matrix, names = extract_features(
         table, options.features, taken, report, options.feature_names, bag_of_row,
         answers=answers, fill=options.fill,
     )  # fmt: skip
-    learned = categories_of(table, names)
+    learned = read_categories(table, names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
     first_rows = order.objects[order.offsets[:-1]]
@@ -246,12 +246,12 @@ def _find_columns(
     """Return the columns of bags, of their labels and of the truth, and add them to `taken`."""
     columns = table.frame.columns
     told: dict[str, Any] = {"origin": table.origin, "report": options.report, "taken": taken}
-    group = need_column("group", options.group, columns, **told)
+    group = require_column("group", options.group, columns, **told)
     taken.add(group)
     if options.label is not None:
         labels = match_columns("label", options.label, columns, table.origin)
     else:
-        find = need_column if options.labels_needed else pick_column
+        find = require_column if options.labels_needed else pick_column
         found = find("label", None, columns, **told)
         labels = [] if found is None else [found]
     taken.update(labels)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from groupnoise.bags.reading.options import BagReadOptions
 from groupnoise.core.words import quoted
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns.features import NoFeaturesError, features_of_table
+from groupnoise.io.columns.exclusions import exclusion_reason
+from groupnoise.io.columns.features import NoFeaturesError, extract_features
 from groupnoise.io.columns.names import USUAL_NAMES, plain_name, usual_column
-from groupnoise.io.columns.no_features import why_no_feature
 from groupnoise.io.columns.roles import check_column, match_columns
-from groupnoise.io.datasets import BETWEEN
+from groupnoise.io.datasets import FEATURE_SEPARATOR
 from groupnoise.io.tables.cells import is_mostly_numeric, read_numbers
-from groupnoise.io.tables.missing_numbers import Fill, check_no_gaps, find_gaps
-from groupnoise.io.tables.sources import Report, say_nothing
+from groupnoise.io.tables.imputation import Imputer, check_no_gaps, find_gaps
+from groupnoise.io.tables.sources import Report, ignore_report
 from groupnoise.io.tables.table import Table, read_table
 
 COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
@@ -99,7 +99,7 @@ def choose_features(tables: Sequence[Table], spec: FileOptions, report: Report) 
         apart.add(spec.truth)
     taken = apart | set(pair)
     free = [name for name in columns if name not in taken and is_mostly_numeric(whole, name)]
-    free = [name for name in free if why_no_feature(whole, name, bag_of_row) is None]
+    free = [name for name in free if exclusion_reason(whole, name, bag_of_row) is None]
     for table in tables:
         check_has_columns(table.origin, [name for name in free if not named], table.frame.columns)
     alike = [] if named else _constant_within_bags(frame.select(free), bag_of_row)
@@ -129,8 +129,8 @@ def _names_of_features(
     whole: Table, taken: Collection[str], bag_of_row: NDArray[Any], features: Any, report: Report
 ) -> Any:
     # Missing numbers are refused later, where each bag is read.
-    fill = Fill(say_nothing)
-    return features_of_table(whole, features, taken, report, None, bag_of_row, fill=fill)[1]
+    fill = Imputer(ignore_report)
+    return extract_features(whole, features, taken, report, None, bag_of_row, fill=fill)[1]
 
 
 def _metadata_columns(columns: Sequence[str]) -> list[str]:
@@ -150,7 +150,7 @@ def _constant_within_bags(frame: pl.DataFrame, bag_of_row: NDArray[Any]) -> list
 def check_has_columns(origin: str, names: Sequence[str], columns: Sequence[str]) -> None:
     """Raise if a table lacks a feature column of other bags."""
     there = set(columns)
-    gone = [name for name in names if not {name, name.rpartition(BETWEEN)[0]} & there]
+    gone = [name for name in names if not {name, name.rpartition(FEATURE_SEPARATOR)[0]} & there]
     if gone:
         raise DataError(
             f"{origin} lacks column {gone[0]!r}, which tables of other bags have; write all alike, "
@@ -188,10 +188,10 @@ def read_bag_table(
     features, fill = spec.features if names is None else None, None
     there = [name for name in names or () if name in columns]
     if spec.keeps_gaps:
-        fill = Fill(say_nothing, dict.fromkeys(there, 0.0))
+        fill = Imputer(ignore_report, dict.fromkeys(there, 0.0))
     else:
         check_no_gaps(table, there)
-    matrix, found = features_of_table(table, features, pair, say_nothing, names, fill=fill)
+    matrix, found = extract_features(table, features, pair, ignore_report, names, fill=fill)
     if fill is not None and names is not None:
         for at, name in enumerate(names):
             if name in columns:

@@ -18,7 +18,7 @@ from groupnoise.bags.reading.tables import FileOptions
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.labels.spellings import number_spelling
+from groupnoise.io.labels.spellings import canonical_number
 from groupnoise.io.tables.table import Table
 
 
@@ -70,14 +70,14 @@ def add_object_labels(
 ) -> tuple[BagLabels, IntArray]:
     """Return bag labels, and the class of each object, -1 if it has none or is unknown."""
     names = [*found.class_names, *options.known.classes]
-    by_number = {number_spelling(name): name for name in names}
+    by_number = {canonical_number(name): name for name in names}
     bag_of_row = np.repeat(np.arange(len(bags)), np.diff(offsets))
 
     def locate(row: int) -> str:
         bag = int(bag_of_row[row])
         return f"bag {bags[bag].bag_id!r}, row {row - int(offsets[bag])}"
 
-    cells = [by_number.get(number_spelling(word), word) for word in words.tolist()]
+    cells = [by_number.get(canonical_number(word), word) for word in words.tolist()]
     column = options.truth or "truth"
     table = Table(pl.DataFrame({column: cells}), column, column, locate)
     classes, truth = read_bag_truth(

@@ -20,8 +20,8 @@ from groupnoise.core.words import inherit_docstring
 from groupnoise.io.folders.model_files import (
     pack_parameters,
     read_model,
+    refuse_incomplete_model,
     unpack_parameters,
-    whole_model,
     write_model,
 )
 
@@ -107,7 +107,7 @@ class BaselineRecommender(Recommender):
             If the folder is missing, altered or holds another kind of model.
         """
         manifest, arrays = read_model(path, kind=cls.__name__)
-        with whole_model(path):
+        with refuse_incomplete_model(path):
             model = cls(**unpack_parameters(manifest["parameters"]))
             model.catalogue_ = Catalogue.from_arrays(arrays)
             model.popularity_ = arrays["popularity"]

@@ -27,7 +27,7 @@ from groupnoise.io.folders.array_folder import (
     check_numbers,
     check_offsets,
     check_positions,
-    stored_array,
+    require_array,
 )
 
 SCOPES = ("last", "group")
@@ -109,9 +109,9 @@ def table_arrays(table: sparse.csr_array) -> dict[str, NDArray[Any]]:
 
 def stored_table(arrays: Mapping[str, NDArray[Any]], n_items: int) -> sparse.csr_array:
     """Return a sparse table of items by items from arrays of a file that may hold anything."""
-    values = stored_array(arrays, "values", types=FLOATS, shape=(None,))
-    columns = stored_array(arrays, "columns", types=INTEGERS, shape=values.shape)
-    offsets = stored_array(arrays, "offsets", types=INTEGERS, shape=(n_items + 1,))
+    values = require_array(arrays, "values", types=FLOATS, shape=(None,))
+    columns = require_array(arrays, "columns", types=INTEGERS, shape=values.shape)
+    offsets = require_array(arrays, "offsets", types=INTEGERS, shape=(n_items + 1,))
     # scipy checks none of this, and would read beyond its memory.
     check_positions("columns", columns, n_items)
     check_offsets("offsets", offsets, len(columns))
@@ -318,7 +318,7 @@ class ItemCFRecommender(CountingRecommender):
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
-        decay = stored_array(arrays, "decay", types=FLOATS, shape=(1,))
+        decay = require_array(arrays, "decay", types=FLOATS, shape=(1,))
         check_numbers("decay", decay)
         self.decay_ = float(decay[0])
 

@@ -27,7 +27,7 @@ from groupnoise.io.folders.array_folder import (
     INTEGERS,
     check_numbers,
     check_positions,
-    stored_array,
+    require_array,
 )
 
 _BLOCK_ENTRIES = 1 << 22
@@ -106,8 +106,8 @@ class EASERecommender(ItemToItemBaseline):
         return {"weights": self.weights_, "kept": self.kept_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        kept = stored_array(arrays, "kept", types=INTEGERS, shape=(None,))
-        self.weights_ = stored_array(arrays, "weights", types=FLOATS, shape=(len(kept), len(kept)))
+        kept = require_array(arrays, "kept", types=INTEGERS, shape=(None,))
+        self.weights_ = require_array(arrays, "weights", types=FLOATS, shape=(len(kept), len(kept)))
         check_numbers("weights", self.weights_)
         check_positions("kept", kept, self.n_items_)
         self.kept_ = kept
@@ -208,7 +208,7 @@ class ALSRecommender(ItemToItemBaseline):
         return {"vectors": self.vectors_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.vectors_ = stored_array(
+        self.vectors_ = require_array(
             arrays, "vectors", types=FLOATS, shape=(self.n_items_, self.dim)
         )
         check_numbers("vectors", self.vectors_)

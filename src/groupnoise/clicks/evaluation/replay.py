@@ -15,7 +15,7 @@ from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns.roles import check_column, need_column
+from groupnoise.io.columns.roles import check_column, require_column
 from groupnoise.io.tables.cells import read_id_cells, read_numbers
 from groupnoise.io.tables.sources import Guesses, Report
 from groupnoise.io.tables.table import Table, read_table
@@ -99,7 +99,7 @@ def read_impressions(
     given = {"user": user, "item": item, "propensity": propensity, "clicked": clicked}
     columns: dict[str, str] = {}
     for part, name in given.items():
-        columns[part] = need_column(
+        columns[part] = require_column(
             part,
             name,
             table.frame.columns,

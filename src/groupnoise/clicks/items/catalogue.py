@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import MAX_ID_LENGTH, as_histories, check_count
 from groupnoise.exceptions import DataError, MissingColumnError, ModelFileError
-from groupnoise.io.folders.array_folder import INTEGERS, check_offsets, stored_array
+from groupnoise.io.folders.array_folder import INTEGERS, check_offsets, require_array
 
 if TYPE_CHECKING:
     from groupnoise.io.datasets import ClickDataset
@@ -180,10 +180,10 @@ class Catalogue:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Catalogue:
         """Return the catalogue whose :meth:`to_arrays` are among `arrays`."""
         if "item_ids" in arrays:
-            ids: ArrayLike = stored_array(arrays, "item_ids", types=INTEGERS, shape=(None,))
+            ids: ArrayLike = require_array(arrays, "item_ids", types=INTEGERS, shape=(None,))
         else:
-            utf8 = stored_array(arrays, "item_ids_utf8", types=("u1",), shape=(None,))
-            ends = stored_array(arrays, "item_ids_ends", types=INTEGERS, shape=(None,))
+            utf8 = require_array(arrays, "item_ids_utf8", types=("u1",), shape=(None,))
+            ends = require_array(arrays, "item_ids_ends", types=INTEGERS, shape=(None,))
             offsets = np.concatenate([[0], ends])
             check_offsets("item_ids_ends", offsets, len(utf8))
             ids = _decoded(utf8.tobytes(), offsets.tolist())

@@ -20,7 +20,7 @@ from scipy import sparse
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.io.folders.array_folder import check_numbers, stored_array
+from groupnoise.io.folders.array_folder import check_numbers, require_array
 
 KINDS = ("number", "vector", "category", "text")
 SEPARATOR = "|"
@@ -304,11 +304,11 @@ class SimilarItems:
         if f"{PREFIX}share" not in arrays:
             return None
         columns, offsets, positions = (
-            stored_array(arrays, f"{PREFIX}{name}", types=("i8",), shape=(None,))
+            require_array(arrays, f"{PREFIX}{name}", types=("i8",), shape=(None,))
             for name in ("columns", "offsets", "positions")
         )
-        values = stored_array(arrays, f"{PREFIX}values", types=("f4",), shape=columns.shape)
-        share = stored_array(arrays, f"{PREFIX}share", types=("f4",), shape=(2,))
+        values = require_array(arrays, f"{PREFIX}values", types=("f4",), shape=columns.shape)
+        share = require_array(arrays, f"{PREFIX}share", types=("f4",), shape=(2,))
         check_numbers(f"{PREFIX}values", values)
         check_numbers(f"{PREFIX}share", share)
         n_items = len(arrays["popularity"])

@@ -39,7 +39,7 @@ from groupnoise.core.metrics import ndcg_per_row
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.columns.roles import check_column
-from groupnoise.io.folders.array_folder import check_numbers, stored_array
+from groupnoise.io.folders.array_folder import check_numbers, require_array
 
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
@@ -108,17 +108,17 @@ class FeatureMap:
         """Return the map whose :meth:`to_arrays` are among `arrays`, None where there is none."""
         if COLUMNS not in arrays:
             return None
-        text = stored_array(arrays, COLUMNS, types=("u1",), shape=(None,))
+        text = require_array(arrays, COLUMNS, types=("u1",), shape=(None,))
         try:
             columns = tuple(parse_column(each) for each in json.loads(text.tobytes()))
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ModelFileError("the stored feature_columns cannot be read.") from None
         shape = (sum(column.width for column in columns) + 1, 2 * dim + 1)
-        weights = stored_array(arrays, WEIGHTS, types=("f4",), shape=shape)
+        weights = require_array(arrays, WEIGHTS, types=("f4",), shape=shape)
         check_numbers(WEIGHTS, weights)
         new_item_bias = None
         if NEW_ITEM_BIAS in arrays:
-            stored = stored_array(arrays, NEW_ITEM_BIAS, types=("f4",), shape=(2, None))
+            stored = require_array(arrays, NEW_ITEM_BIAS, types=("f4",), shape=(2, None))
             check_numbers(NEW_ITEM_BIAS, stored)
             if not stored.shape[1] or not (stored[1] > 0).all():
                 raise ModelFileError("the stored bias of new items is not sound.")

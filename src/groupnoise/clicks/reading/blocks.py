@@ -22,9 +22,9 @@ from groupnoise.io.tables.delimited import (
     COMMENT_MARKS,
     decode,
     open_delimited,
-    without_comments,
+    strip_comments,
 )
-from groupnoise.io.tables.sources import Report, Source, name_of, say_nothing
+from groupnoise.io.tables.sources import Report, Source, ignore_report, name_of
 from groupnoise.io.tables.table import Table, join_tables, read_content, read_table
 
 BYTES_PER_ROW = 32
@@ -185,7 +185,7 @@ def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
     """Return the layout of one more file, whose columns may stand in another order."""
     document = open_delimited(
         path, b"\n".join(block.split(b"\n", 30)[:30]), separator=layout.separator, header=True,
-        report=say_nothing,
+        report=ignore_report,
     )  # fmt: skip
     names = tuple(next(document.records())[1])
     if set(names) != set(layout.names):
@@ -363,7 +363,7 @@ def _lines_of_words(
 ) -> Iterator[tuple[int, list[str]]]:
     text = decode(path, content, first_line)
     if first_line == 1:
-        text, n_dropped, _ = without_comments(text, BLANKS)
+        text, n_dropped, _ = strip_comments(text, BLANKS)
         first_line += n_dropped
     for number, line in enumerate(text.split("\n"), first_line):
         words = _WORD.findall(line)

@@ -29,7 +29,7 @@ from groupnoise.io.columns.roles import ClickColumns, check_column, find_click_c
 from groupnoise.io.files import write_json
 from groupnoise.io.folders.data_folder import item_dtype
 from groupnoise.io.tables.array_files import ArrayEntry, ArrayWriter, write_array
-from groupnoise.io.tables.cells import holds_dates, ids_as_array, number_cells, order_of_dates
+from groupnoise.io.tables.cells import detect_date_order, holds_dates, ids_as_array, index_cells
 from groupnoise.io.tables.sources import Report, Source
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ def plan_log(
     types = {**dict.fromkeys(parse_only(only), pl.String), **types}
     dates = columns.time is not None and holds_dates(head, columns.time)
     # The first rows decide for all: another order further down is refused by its line.
-    is_month_first = order_of_dates(head, columns.time, date_order, report) == "mdy"
+    is_month_first = detect_date_order(head, columns.time, date_order, report) == "mdy"
     return LogPlan(
         source, layout, columns, types, dates, is_month_first, min_rating, only, block_bytes
     )
@@ -352,7 +352,7 @@ def _append_histories(
     vocabulary: pl.Series,
     rules: HistoryRules,
 ) -> None:
-    items = number_cells(clicks["item"], vocabulary)
+    items = index_cells(clicks["item"], vocabulary)
     users = clicks["user"]
     begins = np.concatenate([[True], (users[1:] != users[:-1]).to_numpy()])
     if rules.session_gap is not None:

@@ -31,13 +31,13 @@ from groupnoise.io.folders.data_folder import open_if_stored
 from groupnoise.io.tables.array_files import NamedArrays, read_input
 from groupnoise.io.tables.cells import (
     check_no_empty_cells,
+    detect_date_order,
     number_ids,
-    order_of_dates,
     read_id_cells,
     read_timestamps,
 )
-from groupnoise.io.tables.plain_cells import columns_of_words
-from groupnoise.io.tables.sources import Guesses, Report, Source, say_nothing
+from groupnoise.io.tables.nested_cells import non_numeric_columns
+from groupnoise.io.tables.sources import Guesses, Report, Source, ignore_report
 from groupnoise.io.tables.table import Table, read_table
 
 
@@ -182,7 +182,7 @@ def read_clicks(
     guesses = Guesses(report)
     named = {"user": user, "item": item, "time": time, "rating": rating}
     table, columns = _table_of_clicks(source, named, only, guesses, table_options)
-    order = order_of_dates(table, columns.time, date_order, guesses)
+    order = detect_date_order(table, columns.time, date_order, guesses)
     rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     if len(rows.users) == 0:
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
@@ -217,7 +217,7 @@ def _table_of_clicks(
     table_options: dict[str, Any],
 ) -> tuple[Table, ClickColumns]:
     """Return a table whose rows are clicks or lists of clicks, and its columns."""
-    words = columns_of_words(named["user"], named["item"])
+    words = non_numeric_columns(named["user"], named["item"])
     table = read_input(
         source, report=guesses, read_text=read_history_text, words=words, **table_options
     )
@@ -327,7 +327,7 @@ def read_histories(
     table, columns = _table_of_clicks(source, named, only, guesses, table_options)
     if holds_lists(table, columns):
         return _histories_of_lists(table, columns)
-    order = order_of_dates(table, columns.time, date_order, guesses)
+    order = detect_date_order(table, columns.time, date_order, guesses)
     rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     return Histories.of(merge_repeats(_histories_of(rows, table.name), repeats))
 
@@ -346,12 +346,12 @@ def is_log_of_rows(files: Source, columns: Mapping[str, Any]) -> bool:
     if not is_plain or files.format not in BLOCK_FORMATS or files.format == "text":
         return False
     form = {name: columns.get(name) for name in ("separator", "header")}
-    head, layout = read_head(files, **form, report=say_nothing)
+    head, layout = read_head(files, **form, report=ignore_report)
     if layout.first_line > 1:  # titles stand above the log
         return False
     named = {name: columns.get(name) for name in ("user", "item", "time")}
-    found = find_click_columns(head.frame, head.origin, say_nothing, **named, rating=None)
-    return not holds_lists(parse_item_lists(head, found, say_nothing), found)
+    found = find_click_columns(head.frame, head.origin, ignore_report, **named, rating=None)
+    return not holds_lists(parse_item_lists(head, found, ignore_report), found)
 
 
 def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.audit import suspicious_users
 from groupnoise.core.words import counted
-from groupnoise.io.columns.no_features import about_shortened_ids
+from groupnoise.io.columns.exclusions import shortened_id_warnings
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.tables.cells import EPOCHS, read_numbers
 from groupnoise.io.tables.table import Table
@@ -67,7 +67,7 @@ def find_oddities(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
         )
     yield from bot_warnings(clicks)
     for ids, people in ((clicks.user_ids, "users"), (clicks.item_ids, "items")):
-        yield from about_shortened_ids(ids, people)
+        yield from shortened_id_warnings(ids, people)
     yield from _time_warnings(
         np.asarray(clicks.timestamps if clicks.timestamps is not None else ())
     )

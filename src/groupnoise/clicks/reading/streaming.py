@@ -36,7 +36,7 @@ from groupnoise.io.folders.data_folder import (
     write_manifest,
 )
 from groupnoise.io.tables.array_files import ArrayEntry
-from groupnoise.io.tables.sources import Guesses, Report, find_source, say_nothing
+from groupnoise.io.tables.sources import Guesses, Report, find_source, ignore_report
 
 
 def convert_clicks(
@@ -193,7 +193,7 @@ def _convert(
         except MixedIdsError as error:
             report(f"not all ids of column {error.column!r} are whole numbers; took them as text")
             text_columns.add(error.column)
-            plan = make_plan(text_columns=text_columns, report=say_nothing)
+            plan = make_plan(text_columns=text_columns, report=ignore_report)
     if not state.run_rows:
         reason = "" if plan.min_rating is None else f" rated {plan.min_rating:g} or more"
         raise DataError(f"{plan.source.paths[0]} has no click{reason}; at least one is needed.")

@@ -25,9 +25,9 @@ from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import Windows
 from groupnoise.io.folders.data_folder import (
-    made_from,
     new_data_folder,
     open_groups,
+    read_origin,
     record_origin,
     wait_until_made,
     write_manifest,
@@ -168,7 +168,7 @@ def windows_on_disk(
     }
     if wait:
         wait_until_made(folder, origin)
-    found = made_from(folder)
+    found = read_origin(folder)
     if found != origin:
         write_windows(
             folder,

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from groupnoise.io.columns.names import HOW_OFTEN, is_amount, plain_name, usual_column
-from groupnoise.io.columns.no_features import MAX_LOG_CHANCE, is_id_name, numbers_rows
+from groupnoise.io.columns.exclusions import MAX_LOG_CHANCE, counts_rows_within_groups, is_id_name
+from groupnoise.io.columns.names import COUNT_NAMES, is_amount, plain_name, usual_column
 from groupnoise.io.columns.word_features import MAX_CATEGORIES, MIN_TEXT_WORDS, ROWS_OF_A_CATEGORY
 from groupnoise.io.labels.columns import MARKS
-from groupnoise.io.labels.lists import holds_label_lists, words_of_lists
-from groupnoise.io.tables.cells import BOOLEANS, holds_times, with_one_spelling
+from groupnoise.io.labels.lists import holds_label_lists, lists_as_text
+from groupnoise.io.tables.cells import BOOLEANS, holds_times, normalize_booleans
 
 MIN_GROUPS = 10
 MIN_MEAN_SIZE = 2.0
@@ -41,7 +41,7 @@ _LABEL_WORDS = re.compile(
 
 
 @dataclass(frozen=True)
-class CellReading:
+class Interpretation:
     """One way to read a table.
 
     `setting`: "mil", "pll" or "rs".
@@ -56,14 +56,14 @@ class CellReading:
     doubt: str = ""
 
 
-def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
+def interpret_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Interpretation]:
     """Return the ways to read a table by its cells; one is an answer, several are a question.
 
     Bags have a column that is the same in all rows of each; candidates are cells with lists of few
     words beside numbers; clicks are two columns of ids beside times. `head`: the first rows.
     `known`: columns whose names or users tell their part already.
     """
-    table = CellTable(head, known)
+    table = CellProfile(head, known)
     bags = table.bags()
     measured = [name for name in table.numbers.difference(table.names) if not is_amount(name)]
     if bags and table.times and "group" not in known and len(measured) < MIN_MEASURED:
@@ -73,33 +73,37 @@ def readings_of_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Cell
     return bags or table.candidates() + table.clicks() or table.bags(few=True)
 
 
-def bags_beside(head: pl.DataFrame, known: Mapping[str, str]) -> list[CellReading]:
+def labelled_bag_interpretations(
+    head: pl.DataFrame, known: Mapping[str, str]
+) -> list[Interpretation]:
     """Return the ways to read a table as bags whose label is called one, whatever names say else.
 
     `known`: columns that play a part other than in bags, which are no features of them.
     """
-    table = CellTable(head, {})
+    table = CellProfile(head, {})
     table.least, table.of_words = MIN_FEATURES, False
     called = [name for name in table.frame.columns if is_called_label(name)]
     table.numbers -= {*known.values(), *(name for name in table.ids if is_id_name(name))}
-    table.numbers -= {name for name in table.frame.columns if plain_name(name) in HOW_OFTEN}
+    table.numbers -= {name for name in table.frame.columns if plain_name(name) in COUNT_NAMES}
     return [each for each in table.bags() if each.columns["label"] in called]
 
 
-def bags_instead(head: pl.DataFrame, group: str | None, label: str | None) -> list[CellReading]:
+def alternative_bags(
+    head: pl.DataFrame, group: str | None, label: str | None
+) -> list[Interpretation]:
     """Return other ways to read bags where rows of a bag differ in what is called its label."""
     if group is None or label is None:
         return []
-    table = CellTable(head, {"group": group})
+    table = CellProfile(head, {"group": group})
     if not {group, label} <= set(table.frame.columns) or table._is_constant(label, group):
         return []
     return table.bags()
 
 
-class CellTable:
+class CellProfile:
     """The first rows of a table as text, and what each column may be.
 
-    `head`: these rows. `known`: as in :func:`readings_of_cells`.
+    `head`: these rows. `known`: as in :func:`interpret_cells`.
     """
 
     least = 1
@@ -110,11 +114,11 @@ class CellTable:
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
         nested = {name for name, kind in head.schema.items() if kind.is_nested()}
         self.vectors = {name for name in nested if holds_vectors(head[name])}
-        words = {name: words_of_lists(head[name]) for name in nested - self.vectors}
+        words = {name: lists_as_text(head[name]) for name in nested - self.vectors}
         self.frame = head.select(
             words[name]
             if name in words
-            else with_one_spelling(head[name].cast(pl.String, strict=False).str.strip_chars())
+            else normalize_booleans(head[name].cast(pl.String, strict=False).str.strip_chars())
             for name in head.columns
             if name not in self.vectors and (name not in nested or words[name] is not None)
         )
@@ -156,7 +160,7 @@ class CellTable:
             and MIN_MEAN_SIZE * self.distinct[name] <= self.frame.height
         ]
 
-    def bags(self, few: bool = False) -> list[CellReading]:
+    def bags(self, few: bool = False) -> list[Interpretation]:
         """Return pairs of a group and a label that all its rows share; `few`: of few groups."""
         groups = [self.known["group"]] if "group" in self.known else self.ids
         if few:
@@ -185,7 +189,7 @@ class CellTable:
             for group, labels in found.items()
         }
         return [
-            CellReading(
+            Interpretation(
                 "mil",
                 {"group": group, "label": label},
                 f"{label!r} is the same in all rows of each {group!r}, so it is taken as the label "
@@ -196,7 +200,7 @@ class CellTable:
             for label in labels
         ]
 
-    def nearly_bags(self) -> dict[tuple[str, str], int]:
+    def inconsistent_bags(self) -> dict[tuple[str, str], int]:
         """Return pairs of a group and a label that rows of few groups do not share, and of how few.
 
         Most groups must have several rows, else any column is nearly the same in them.
@@ -217,12 +221,12 @@ class CellTable:
                     found[group, label] = n_odd
         return found
 
-    def candidates(self) -> list[CellReading]:
+    def candidates(self) -> list[Interpretation]:
         """Return columns of lists of few words, beside features."""
         if len(self._features()) < MIN_FEATURES and not self.vectors | self.texts:
             return []
         return [
-            CellReading(
+            Interpretation(
                 "pll",
                 {"candidates": name},
                 f"cells of {name!r} are lists of the same few words, which are taken as candidates",
@@ -231,7 +235,7 @@ class CellTable:
             if name in self.lists
         ]
 
-    def clicks(self) -> list[CellReading]:
+    def clicks(self) -> list[Interpretation]:
         """Return the two columns of ids beside one of times; who comes in runs is the user."""
         ids = [
             name
@@ -259,7 +263,7 @@ class CellTable:
             why = f"{ids[0]!r} is taken as the user, for its rows come one after the other"
         user, item = ids
         return [
-            CellReading(
+            Interpretation(
                 "rs",
                 {"user": user, "item": item, "time": time},
                 f"{user!r} and {item!r} are the only ids beside the times of {time!r}; {why} "
@@ -267,13 +271,13 @@ class CellTable:
             )
         ]
 
-    def _baskets(self, *ids: str) -> list[CellReading]:
+    def _baskets(self, *ids: str) -> list[Interpretation]:
         """Return the other column of a table of two as users or items, whatever it is called."""
         (part, named), *_ = ((p, self.known[p]) for p in ("user", "item") if p in self.known)
         (other,) = (name for name in ids if name != named)
         parts = {part: named, "item" if part == "user" else "user": other}
         return [
-            CellReading(
+            Interpretation(
                 "rs",
                 {"user": parts["user"], "item": parts["item"]},
                 f"{named!r} has a usual name, and {other!r} is the only other column "
@@ -351,7 +355,11 @@ class CellTable:
             and self.distinct[name] > 1
             and (group is None or not self._is_constant(name, group))
             and not (name in self.names and self.distinct[name] == self.frame.height)
-            and not (group and name in self.numbers and numbers_rows(self.frame, name, group))
+            and not (
+                group
+                and name in self.numbers
+                and counts_rows_within_groups(self.frame, name, group)
+            )
         ]
 
 

@@ -11,32 +11,37 @@ import polars as pl
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
-from groupnoise.io.answer_files import written_columns
-from groupnoise.io.columns.no_features import RowAnswers, is_id_name, say_of_nines, why_no_feature
+from groupnoise.io.answer_files import find_written_columns
+from groupnoise.io.columns.exclusions import (
+    RowTargets,
+    exclusion_reason,
+    is_id_name,
+    report_sentinel_values,
+)
 from groupnoise.io.columns.roles import match_columns
 from groupnoise.io.columns.word_features import (
     guess_text_columns,
     has_words,
-    names_categories,
-    read_words,
-    recurs,
-    text_columns_among,
+    holds_categories,
+    is_frequent_category,
     word_features,
+    word_weights,
+    words_by_column,
 )
-from groupnoise.io.datasets import BETWEEN, check_no_missing_features
+from groupnoise.io.datasets import FEATURE_SEPARATOR, check_no_missing_features
 from groupnoise.io.tables.cells import (
     check_decimal_commas,
     holds_times,
     is_mostly_numeric,
     read_features,
 )
-from groupnoise.io.tables.missing_numbers import Fill, check_no_gaps
+from groupnoise.io.tables.imputation import Imputer, check_no_gaps
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
 MAX_NAME = 40
 """Characters of a word that may name a row."""
-MARKED = "numbers with a unit or marks between thousands: write the numbers alone"
+UNIT_REASON = "numbers with a unit or marks between thousands: write the numbers alone"
 MAX_BESIDE_TEXT = 50
 """Columns of numbers beside which text is read too; more of them may be what was read from it."""
 _MARKED_NUMBER = r"^\s*\(?[+-]?[€$£]?\s*\d[\d.,']*\s*(%|[€$£]|[a-zA-Zµ°/²³]{1,6})?\)?\s*$"
@@ -47,7 +52,7 @@ class NoFeaturesError(DataError):
     """No column of a table is left to be a feature."""
 
 
-def features_of_table(
+def extract_features(
     table: Table,
     features: str | Sequence[str] | None,
     taken: Collection[str],
@@ -55,8 +60,8 @@ def features_of_table(
     feature_names: Sequence[str] | None,
     group_of_row: IntArray | None = None,
     takes_text: bool = True,
-    answers: RowAnswers | None = None,
-    fill: Fill | None = None,
+    answers: RowTargets | None = None,
+    fill: Imputer | None = None,
 ) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Return the feature rows, and their names unless they come in lists.
 
@@ -74,7 +79,7 @@ def features_of_table(
     """
     columns = table.frame.columns
     if feature_names is not None and features is None:
-        if text_columns_among(feature_names, columns):
+        if words_by_column(feature_names, columns):
             return _features_with_words(table, feature_names, fill), tuple(feature_names)
         feature_names = _by_position(feature_names, columns)
         of_lists = any(_holds_lists(table, name) for name in set(columns) - set(taken))
@@ -82,7 +87,7 @@ def features_of_table(
             check_no_missing_features(table.origin, feature_names, columns)
             features = list(feature_names)
     if features is None:
-        written = [name for name in written_columns(table) if name not in taken]
+        written = [name for name in find_written_columns(table) if name not in taken]
         taken = {*taken, *written}
         if written:
             named = _joined([repr(name) for name in written])
@@ -100,7 +105,7 @@ def features_of_table(
     if matrix.shape[1] != len(names):  # lists
         return matrix, None
     if features is None:
-        say_of_nines(matrix, chosen, report)
+        report_sentinel_values(matrix, chosen, report)
     return matrix, tuple(names)
 
 
@@ -116,7 +121,8 @@ def _names_with_words(
     if features is None:
         free = [column for column in columns if column not in taken]
         has_numbers = any(
-            is_mostly_numeric(table, c) and not why_no_feature(table, c, group_of_row) for c in free
+            is_mostly_numeric(table, c) and not exclusion_reason(table, c, group_of_row)
+            for c in free
         )
         if any(_holds_lists(table, c) for c in free) or has_numbers:
             return None
@@ -129,31 +135,31 @@ def _names_with_words(
             c
             for c in named
             if not is_mostly_numeric(table, c)
-            and (guess_text_columns(table, [c]) or names_categories(table, c))
+            and (guess_text_columns(table, [c]) or holds_categories(table, c))
         ]
     found = {column: word_features(table, column) for column in texts}
     for column, words in found.items():
         report(f"took {counted(len(words), 'words')} of column {column!r} as features")
-    _empty_categories(table, found, report)
+    _report_empty_categories(table, found, report)
     names = [name for column in named or found for name in found.get(column, [column])]
     return names if found else None
 
 
-def _features_with_words(table: Table, names: Sequence[str], fill: Fill | None) -> FloatArray:
-    words = text_columns_among(names, table.frame.columns)
-    numeric = [n for n in names if n.rpartition(BETWEEN)[0] not in words]
+def _features_with_words(table: Table, names: Sequence[str], fill: Imputer | None) -> FloatArray:
+    words = words_by_column(names, table.frame.columns)
+    numeric = [n for n in names if n.rpartition(FEATURE_SEPARATOR)[0] not in words]
     check_no_missing_features(table.origin, numeric, table.frame.columns)
-    parts = {column: read_words(table, column, words[column]) for column in words}
+    parts = {column: word_weights(table, column, words[column]) for column in words}
     matrix = np.empty((len(table), len(names)), dtype=np.float32)
     numbers = iter(_read_filled(table, numeric, fill).T if numeric else ())
     columns_of = {column: iter(part.T) for column, part in parts.items()}
     for at, name in enumerate(names):
-        column = name.rpartition(BETWEEN)[0]
+        column = name.rpartition(FEATURE_SEPARATOR)[0]
         matrix[:, at] = next(columns_of[column]) if column in words else next(numbers)
     return matrix
 
 
-def _read_filled(table: Table, columns: Sequence[str], fill: Fill | None) -> FloatArray:
+def _read_filled(table: Table, columns: Sequence[str], fill: Imputer | None) -> FloatArray:
     """Return features; where columns lack numbers, these are filled, or refused together."""
     is_of_lists = len(columns) == 1 and _holds_lists(table, columns[0])
     inner = getattr(table.frame.schema[columns[0]], "inner", None)
@@ -168,7 +174,7 @@ def _read_filled(table: Table, columns: Sequence[str], fill: Fill | None) -> Flo
         rows = read_features(table, columns)
     except DataError:
         if fill is not None:
-            table = fill.into(table, columns)
+            table = fill.fill_table(table, columns)
         check_no_gaps(table, columns)
         rows = read_features(table, columns)
     if fill is not None:
@@ -176,7 +182,7 @@ def _read_filled(table: Table, columns: Sequence[str], fill: Fill | None) -> Flo
     return rows
 
 
-def _empty_categories(table: Table, columns: Collection[str], report: Report) -> None:
+def _report_empty_categories(table: Table, columns: Collection[str], report: Report) -> None:
     """Say how many cells of categories are empty, which nothing else would show."""
     for column in columns:
         cells = table.frame[column].cast(pl.String).fill_null("").str.strip_chars()
@@ -194,7 +200,7 @@ def feature_columns(
     taken: Collection[str],
     report: Report,
     group_of_row: IntArray | None = None,
-    answers: RowAnswers | None = None,
+    answers: RowTargets | None = None,
     takes_text: bool = True,
 ) -> tuple[list[str], list[str]]:
     """Return the columns of features, and those of categories whose words are features.
@@ -222,34 +228,36 @@ def feature_columns(
     if not numeric:
         check_decimal_commas(table, free)
     words = [column for column in free if column not in numeric]
-    categories = [column for column in words if names_categories(table, column)]
-    recurring = []
+    categories = [column for column in words if holds_categories(table, column)]
+    categories_used = []
     if answers is not None:
-        recurring = [column for column in categories if recurs(table, column, group_of_row)]
+        categories_used = [
+            column for column in categories if is_frequent_category(table, column, group_of_row)
+        ]
     left_out = {
         column: "not numeric; --features takes its words if you name it"
         if column in categories
-        else (MARKED if _are_marked_numbers(table.frame[column]) else "not numeric")
+        else (UNIT_REASON if _are_marked_numbers(table.frame[column]) else "not numeric")
         for column in words
-        if column not in recurring
+        if column not in categories_used
     }
     for column in numeric:
-        if (fault := why_no_feature(table, column, group_of_row)) is not None:
+        if (fault := exclusion_reason(table, column, group_of_row)) is not None:
             left_out[column] = fault
-    for column in [*numeric, *recurring]:
-        fault = None if answers is None else answers.given_away(table.frame[column], group_of_row)
+    for column in [*numeric, *categories_used]:
+        fault = None if answers is None else answers.leak_reason(table.frame[column], group_of_row)
         if fault is not None:
             left_out.setdefault(column, fault)
-    for column in recurring:
+    for column in categories_used:
         if column not in left_out and not has_words(table, column):
             left_out[column] = "hardly ever differs"
     chosen = [column for column in numeric if column not in left_out]
-    recurring = [column for column in recurring if column not in left_out]
+    categories_used = [column for column in categories_used if column not in left_out]
     texts: list[str] = []
     if answers is not None and takes_text and 0 < len(chosen) <= MAX_BESIDE_TEXT:
         texts = _text_beside(table, [c for c in words if c not in categories], group_of_row)
         left_out = {column: why for column, why in left_out.items() if column not in texts}
-    if not chosen and not recurring:
+    if not chosen and not categories_used:
         others = f" ({_listing(left_out)})" if left_out else ""
         words = [column for column, why in left_out.items() if why.startswith("not numeric")]
         such_as = f" {words[0]!r}, for example" if words else ""
@@ -257,13 +265,13 @@ def feature_columns(
             f"{table.origin} has no numeric column left to be a feature{others}; name columns of "
             f"numbers or of text with `features` (--features{such_as})."
         )
-    _say_taken(table, chosen, recurring, report)
+    _report_chosen(table, chosen, categories_used, report)
     for text in texts:
         report(f"took the words of column {text!r} as features, beside the numbers")
-        recurring.append(text)
+        categories_used.append(text)
     if left_out:
         report(f"left out {_listing(left_out)}")
-    return chosen, recurring
+    return chosen, categories_used
 
 
 def _text_beside(table: Table, free: Collection[str], group_of_row: IntArray | None) -> list[str]:
@@ -282,8 +290,8 @@ def _is_shared(table: Table, column: str, group_of_row: IntArray) -> bool:
     return len(pairs) == pairs["group"].n_unique()
 
 
-def _say_taken(
-    table: Table, chosen: Sequence[str], recurring: Sequence[str], report: Report
+def _report_chosen(
+    table: Table, chosen: Sequence[str], categories_used: Sequence[str], report: Report
 ) -> None:
     """Say which columns of numbers, and of categories, are features."""
     columns = table.frame.columns
@@ -292,10 +300,10 @@ def _say_taken(
         is_range = len(chosen) > 1 and last - first + 1 == len(chosen)
         shown = f"{chosen[0]!r} to {chosen[-1]!r}" if is_range else _joined([*map(repr, chosen)], 4)
         report(f"took {counted(len(chosen), 'numeric columns')} as features, {shown}")
-    if recurring:
-        named = _joined([repr(column) for column in recurring])
+    if categories_used:
+        named = _joined([repr(column) for column in categories_used])
         report(f"took the categories of {named} as features")
-        _empty_categories(table, recurring, report)
+        _report_empty_categories(table, categories_used, report)
 
 
 def _are_marked_numbers(cells: pl.Series) -> bool:
@@ -319,7 +327,7 @@ def _length_of_lists(cells: pl.Series) -> int:
     return len(filled[0]) if len(filled) else 0
 
 
-def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:
+def find_name_column(table: Table, taken: Collection[str] = ()) -> str | None:
     """Return the first column of short words, one in each row and all different, if any."""
     for name, dtype in table.frame.schema.items():
         cells = table.frame[name]

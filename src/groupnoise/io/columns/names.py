@@ -70,7 +70,7 @@ USUAL_NAMES = {
 }  # fmt: skip
 SESSIONS = ("session", "session_id", "sessionid")
 """Users only where no column names people, who come back."""
-PEOPLE = frozenset({
+USER_WORDS = frozenset({
     "abonne", "abonnent", "account", "acheteur", "acquirente", "benutzer", "besucher", "borrower",
     "buyer", "client", "cliente", "clientes", "comprador", "consumer", "customer", "horer",
     "kaufer", "kunde", "kunden", "leser", "listener", "login", "member", "membre", "miembro",
@@ -78,9 +78,9 @@ PEOPLE = frozenset({
     "subscriber", "user", "username", "user_name", "usuaria", "usuario", "usuarios", "utente",
     "utenti", "utilisateur", "viewer", "visitante", "visiteur", "visitor",
 })  # fmt: skip
-OF_SESSIONS = frozenset({"account", "client", "login", "player", "profile", "reader", "viewer"})
+SESSION_WORDS = frozenset({"account", "client", "login", "player", "profile", "reader", "viewer"})
 """People, or what a session was on: `client` may be a kind of telephone."""
-THINGS = frozenset({
+ITEM_WORDS = frozenset({
     "ad", "album", "anime", "app", "article", "articolo", "articulo", "artikel", "artigo",
     "artist", "book", "brano", "buch", "business", "cancion", "chanson", "content", "course",
     "doc", "document", "episode", "film", "game", "hotel", "isbn", "item", "job", "libro",
@@ -91,7 +91,7 @@ THINGS = frozenset({
 """What users and items are called where they are of one kind, in the languages of some shops."""
 _ID_ENDING = re.compile(r"_?(id|no|nr|nummer|number|code|key|sku|codigo|codice|numero)$")
 _ID_BEGINNING = re.compile(r"^(id|codigo|codice|code|cod|numero|num|nr|no)_?(de_|del_|du_|di_)?")
-_OF_PEOPLE = f"({'|'.join(sorted(PEOPLE))})"
+_OF_PEOPLE = f"({'|'.join(sorted(USER_WORDS))})"
 _MAIL = re.compile(
     rf"({_OF_PEOPLE}_?)?((adresse|indirizzo|direccion)_?)?(de_|d_|di_)?(e_?)?(mail|correo|courriel)"
     rf"(_?(id|addr|address|adresse|electronico))?(_?(de_|del_|du_)?{_OF_PEOPLE})?"
@@ -99,7 +99,7 @@ _MAIL = re.compile(
 """Who somebody is by an address: `user_email`, `E-Mail-Adresse`, `correo`."""
 _TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
 """What files of RecBole add to the names of columns."""
-HOW_OFTEN = frozenset({
+COUNT_NAMES = frozenset({
     "weight", "count", "counts", "plays", "playcount", "play_count", "listens", "listen_count",
     "frequency", "quantity", "n_clicks", "num_plays", "views", "menge", "anzahl", "quantite",
     "cantidad", "quantita", "quantidade", "evento", "evenement", "accion", "azione",
@@ -151,24 +151,24 @@ def usual_column(part: str, columns: Sequence[str]) -> str | None:
     """
     by_name = {plain_name(name): name for name in columns[::-1]}
     usual = [name for name in USUAL_NAMES[part] if name in by_name]
-    kinds = {"user": PEOPLE, "item": THINGS}.get(part, frozenset())
-    of_kind = [plain for plain in reversed(by_name) if _kind_of(plain) in kinds]
+    kinds = {"user": USER_WORDS, "item": ITEM_WORDS}.get(part, frozenset())
+    of_kind = [plain for plain in reversed(by_name) if _without_id_word(plain) in kinds]
     if part == "user":
-        sure = [name for name in of_kind if name not in OF_SESSIONS]
+        sure = [name for name in of_kind if name not in SESSION_WORDS]
         mails = [plain for plain in reversed(by_name) if _MAIL.fullmatch(plain)]
         named = [name for name in usual if name not in SESSIONS]
         usual = [*named, *sure, *mails, *usual]
     return next((by_name[name] for name in (*usual, *of_kind)), None)
 
 
-def _kind_of(plain: str) -> str:
+def _without_id_word(plain: str) -> str:
     """Return a name without the word for a number before or after it.
 
-    >>> _kind_of("kundennummer"), _kind_of("id_cliente"), _kind_of("idcliente"), _kind_of("idea")
-    ('kunden', 'cliente', 'cliente', 'ea')
+    >>> _kind_of("kundennummer"), _without_id_word("id_cliente"), _without_id_word("idcliente"),
+    _without_id_word("idea") ('kunden', 'cliente', 'cliente', 'ea')
     """
     ended = _ID_ENDING.sub("", plain)
-    return ended if ended in PEOPLE or ended in THINGS else _ID_BEGINNING.sub("", plain)
+    return ended if ended in USER_WORDS or ended in ITEM_WORDS else _ID_BEGINNING.sub("", plain)
 
 
 def is_id(name: str) -> bool:
@@ -187,7 +187,7 @@ def is_amount(name: str) -> bool:
     (True, True, False)
     """
     plain = plain_name(name)
-    return plain in HOW_OFTEN or _AMOUNT.search(plain) is not None
+    return plain in COUNT_NAMES or _AMOUNT.search(plain) is not None
 
 
 def only_other_id(columns: Sequence[str], user: str, report: Callable[[str], None]) -> str | None:

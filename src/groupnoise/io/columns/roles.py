@@ -15,16 +15,16 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns.names import (
-    HOW_OFTEN,
+    COUNT_NAMES,
     NAMED_PARTS,
     SESSIONS,
     only_other_id,
     plain_name,
     usual_column,
 )
-from groupnoise.io.tables.cells import BOOLEANS, columns_of_times, looks_dated
+from groupnoise.io.tables.cells import BOOLEANS, find_time_columns, look_like_dates
 from groupnoise.io.tables.delimited import NotUTF8Error
-from groupnoise.io.tables.plain_cells import holds_numbers
+from groupnoise.io.tables.nested_cells import holds_numbers
 from groupnoise.io.tables.sources import Guesses, Report
 
 Read = TypeVar("Read")
@@ -33,7 +33,7 @@ ANNOTATOR_NAME = re.compile(
     r"|llm|judge)(?=[ _.-]|\d)"
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
-BESIDE_VOTES = re.compile(
+VOTE_SUFFIXES = re.compile(
     r"[ _.-](comments?|notes?|remarks?|reasons?|rationale|explanation|time|duration|seconds|date"
     r"|timestamp|confidence|certainty|kommentare?|bemerkung|grund|begründung|dauer|zeit|datum"
     r"|sicherheit|commentaire|comentario|commento)$"
@@ -84,7 +84,7 @@ def pick_column(
     return column
 
 
-def need_column(
+def require_column(
     part: str,
     given: str | None,
     columns: Sequence[str],
@@ -138,12 +138,12 @@ def find_click_columns(
             user, item = by_position["user"], by_position["item"]
             time = time or by_position.get("time")
             rating = rating or by_position.get("rating")
-    user_column = need_column("user", user, columns, **told)
+    user_column = require_column("user", user, columns, **told)
     item = item or only_other_id(columns, user_column, report)
-    item_column = need_column("item", item, columns, taken={user_column}, **told)
+    item_column = require_column("item", item, columns, taken={user_column}, **told)
     taken = {user_column, item_column}
     time_column = pick_column("time", time, columns, taken=taken, **told)
-    dated, kind = columns_of_times(head.drop(list(taken)))
+    dated, kind = find_time_columns(head.drop(list(taken)))
     if time_column is None and len(dated) == 1:
         time_column = dated[0]
         report(f"took column {time_column!r} as the time: it holds {kind}")
@@ -159,12 +159,12 @@ def find_click_columns(
     no_numbers = {name for name in columns if rating is None and not holds_numbers(head[name])}
     rating_column = pick_column("rating", rating, columns, taken=taken | no_numbers, **told)
     for name in columns:
-        if name not in {*taken, rating_column} and plain_name(name) in HOW_OFTEN:
-            report(_about_left_out(head[name]))
+        if name not in {*taken, rating_column} and plain_name(name) in COUNT_NAMES:
+            report(_unused_column_note(head[name]))
     return ClickColumns(user_column, item_column, time_column, rating_column)
 
 
-def _about_left_out(cells: pl.Series) -> str:
+def _unused_column_note(cells: pl.Series) -> str:
     """Say that rows count alike whatever a column says of each, and how to leave some out.
 
     `cells`: of all rows, or of the first few.
@@ -202,7 +202,7 @@ def are_unnamed_clicks(head: pl.DataFrame) -> bool:
     if not _have_no_names(columns) or not 2 <= len(columns) <= 4:
         return False
     users, items, *others = head.get_columns()
-    if head.width > 2 and looks_dated(items):  # the time stands second
+    if head.width > 2 and look_like_dates(items):  # the time stands second
         items, others = others[0], []
     if head.null_count().sum_horizontal()[0] or any(
         cells.str.contains(r"[\s.]").any() for cells in (users, items)
@@ -213,7 +213,7 @@ def are_unnamed_clicks(head: pl.DataFrame) -> bool:
     if not others and head.width > 2:
         return True
     *_, last = others or [items]
-    has_times = looks_dated(last)
+    has_times = look_like_dates(last)
     if has_times:
         others = others[:-1]
     numbers = [cells.cast(pl.Float64, strict=False) for cells in others]
@@ -235,7 +235,7 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
     }
     if head.width not in parts or head.height == 0:
         return None
-    if head.width > 2 and looks_dated(head.to_series(1)):
+    if head.width > 2 and look_like_dates(head.to_series(1)):
         return dict(zip(("user", "time", "item"), head.columns, strict=False))
     named = dict(zip(parts[head.width], head.columns, strict=True))
     if head.width == 3 and _looks_like_a_timestamp(str(head[0, 2])):
@@ -251,7 +251,7 @@ def _looks_like_a_timestamp(cell: str) -> bool:
         return True
 
 
-def read_as_remembered(
+def read_like_training_file(
     read: Callable[..., Read],
     given: Mapping[str, Any],
     remembered: Mapping[str, Any],
@@ -300,7 +300,7 @@ def read_as_remembered(
                 raise
             raise DataError(f"{error} The labels of the training do not fit: {foreign}") from None
         if report is not None:
-            same = [f"{part} {_spelt(left[part])}" for part in left if part in NAMED_PARTS]
+            same = [f"{part} {_quoted_names(left[part])}" for part in left if part in NAMED_PARTS]
             if same:
                 report(f"columns as when the model was fitted: {', '.join(same)}")
             for sentence in guesses.sentences:
@@ -308,7 +308,7 @@ def read_as_remembered(
         return found, used
 
 
-def _spelt(columns: Any) -> str:
+def _quoted_names(columns: Any) -> str:
     """Return the name of a column, or of several, as a sentence has it."""
     names = columns if isinstance(columns, (list, tuple)) else [columns]
     return " and ".join(map(repr, names))
@@ -323,7 +323,7 @@ def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:
     by_word: dict[str, list[str]] = {}
     for name in columns:
         begins = ANNOTATOR_NAME.match(name.lower())
-        if begins and not BESIDE_VOTES.search(name.lower()):
+        if begins and not VOTE_SUFFIXES.search(name.lower()):
             # With what follows it, so that it can be typed as a pattern.
             word = name[: begins.end() + (not name[begins.end()].isdigit())]
             by_word.setdefault(word, []).append(name)

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.answer_files import OF_BAGS, is_resolved
+from groupnoise.io.answer_files import BAG_REVIEW_COLUMNS, is_resolved
 from groupnoise.io.columns.cell_guess import (
-    CellReading,
-    CellTable,
-    bags_beside,
-    bags_instead,
+    CellProfile,
+    Interpretation,
+    alternative_bags,
     indicator_columns,
+    interpret_cells,
     is_called_label,
-    readings_of_cells,
+    labelled_bag_interpretations,
 )
 from groupnoise.io.columns.names import (
     INDICATORS,
@@ -27,10 +27,10 @@ from groupnoise.io.columns.names import (
     usual_column,
 )
 from groupnoise.io.columns.roles import are_unnamed_clicks, check_no_votes
-from groupnoise.io.labels.spellings import columns_of_labels
+from groupnoise.io.labels.spellings import find_label_columns
 from groupnoise.io.tables.array_files import ARRAY_FORMATS, load_arrays
 from groupnoise.io.tables.delimited import holds_histories, read_separator
-from groupnoise.io.tables.sources import Source, find_source, say_nothing
+from groupnoise.io.tables.sources import Source, find_source, ignore_report
 from groupnoise.io.tables.table import DELIMITED, Table, read_content
 
 MIN_MARKS, MAX_MARKS = 3, 10
@@ -39,7 +39,7 @@ MAX_VOTED = 30
 """Different cells of a column that may be votes for a label each."""
 HEAD_BYTES = 1 << 18
 """Enough of a file to see the names of its columns."""
-TELLING = {
+REQUIRED_PARTS = {
     "rs": (("user", "item"), "clicks"),
     "mil": (("group", "label"), "bags"),
     "pll": (("candidates",), "candidate labels"),
@@ -55,18 +55,18 @@ class Guess(NamedTuple):
     columns: Mapping[str, str] = {}
 
 
-def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:
+def settings_by_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:
     """Return the settings whose telling columns are all there.
 
     Of "rs", "mil" and "pll"; where bags are named, labels are those of bags, unless `resolve` gave
     each row its own. `columns`: names of the columns of a table. `given`: parts whose columns the
     user has named.
 
-    >>> settings_of_columns(["User_ID", "item", "when"])
+    >>> settings_by_columns(["User_ID", "item", "when"])
     ['rs']
-    >>> settings_of_columns(["bag", "labels", "x1"]), settings_of_columns(["labels", "x1"])
+    >>> settings_by_columns(["bag", "labels", "x1"]), settings_by_columns(["labels", "x1"])
     (['mil'], ['pll'])
-    >>> settings_of_columns(["colour", "size"])
+    >>> settings_by_columns(["colour", "size"])
     []
     """
     names = {plain_name(name) for name in columns}
@@ -79,16 +79,18 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
 
     if is_resolved(columns) and not {"group", "user", "item"} & set(given):
         return ["pll"]
-    found = [name for name, (parts, _) in TELLING.items() if all(map(plays, parts))]
+    found = [name for name, (parts, _) in REQUIRED_PARTS.items() if all(map(plays, parts))]
     if "mil" in found and "pll" in found and "candidates" not in given:
         named = names & set(USUAL_NAMES["candidates"])
         if named <= set(USUAL_NAMES["label"]):
             found.remove("pll")
-    by_kind = not all(part in given or names & set(USUAL_NAMES[part]) for part in TELLING["rs"][0])
+    by_kind = not all(
+        part in given or names & set(USUAL_NAMES[part]) for part in REQUIRED_PARTS["rs"][0]
+    )
     if len(found) > 1 and "rs" in found and by_kind:
         found.remove("rs")  # `url` or `client` beside candidates is no click
     user = usual_column("user", columns)
-    if not found and user and only_other_id(columns, user, say_nothing):
+    if not found and user and only_other_id(columns, user, ignore_report):
         return ["rs"]
     return found
 
@@ -96,10 +98,10 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
 def _check_bags_agree(table: Table, known: Mapping[str, str]) -> None:
     """Refuse a table that would be read as bags but for a few rows, naming the first of them.
 
-    `known`: as in :func:`readings_of_cells`.
+    `known`: as in :func:`interpret_cells`.
     """
-    cells = CellTable(table.frame, known)
-    found = cells.nearly_bags()
+    cells = CellProfile(table.frame, known)
+    found = cells.inconsistent_bags()
     if not found:
         return
     group, label = min(found, key=lambda pair: (not is_called_label(pair[1]), found[pair]))
@@ -132,7 +134,7 @@ def guess_setting(
     given = given or {}
     source = find_source(path, format=format, encoding=encoding)
     if source.format in ARRAY_FORMATS:
-        return _of_arrays(path, list(load_arrays(source).arrays), given)
+        return _guess_from_arrays(path, list(load_arrays(source).arrays), given)
     first, content = source.paths[0], _first_bytes(source)
     if not content.strip():
         raise DataError(f"{path} is empty; give a file with at least one row.")
@@ -144,31 +146,33 @@ def guess_setting(
     if separator is not None:
         separator = read_separator(separator)
     table = read_content(
-        first, content, source.format, report=say_nothing, separator=separator, **form
+        first, content, source.format, report=ignore_report, separator=separator, **form
     )
     head, columns = table.frame, table.frame.columns
-    if set(OF_BAGS) <= set(columns):
+    if set(BAG_REVIEW_COLUMNS) <= set(columns):
         raise DataError(
             f"{path} is what `review` exported about bags, without what they hold; fit the bags "
             f"themselves, with --learn-truth {path}."
         )
-    found = settings_of_columns(columns, given) if setting is None else []
+    found = settings_by_columns(columns, given) if setting is None else []
     if not found and setting in (None, "rs") and are_unnamed_clicks(head):
         return Guess("rs", "read as clicks (--setting rs), by the values of its unnamed columns")
-    if not found and (by_cells := _by_cells(path, table, given, setting)) is not None:
+    if not found and (by_cells := _guess_from_cells(path, table, given, setting)) is not None:
         return by_cells
     if found == ["mil"] and "label" not in given:
-        other = bags_instead(head, usual_column("group", columns), usual_column("label", columns))
+        other = alternative_bags(
+            head, usual_column("group", columns), usual_column("label", columns)
+        )
         if len(other) == 1 and "group" not in given:
-            return _told(other[0])
+            return _as_guess(other[0])
     if found == ["rs"] and not given:
         clicks = _usual_columns(columns, "user", "item", "time", "rating")
-        if bags := bags_beside(head, clicks):
-            ids = {part: name for part, name in clicks.items() if part in TELLING["rs"][0]}
-            raise DataError(_question(path, [CellReading("rs", ids, ""), *bags]))
+        if bags := labelled_bag_interpretations(head, clicks):
+            ids = {part: name for part, name in clicks.items() if part in REQUIRED_PARTS["rs"][0]}
+            raise DataError(_ambiguity_message(path, [Interpretation("rs", ids, ""), *bags]))
     if len(found) != 1:
-        raise DataError(_about_columns(path, head, found))
-    parts, called = TELLING[found[0]]
+        raise DataError(_columns_message(path, head, found))
+    parts, called = REQUIRED_PARTS[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
     if found == ["pll"] and is_resolved(columns):
         named = "columns, which `resolve` wrote"
@@ -187,23 +191,23 @@ def _usual_columns(columns: Sequence[str], *parts: str) -> dict[str, str]:
     return {part: name for part, name in usual.items() if name}
 
 
-def _by_cells(
+def _guess_from_cells(
     path: str, table: Table, given: Mapping[str, Any], setting: str | None
 ) -> Guess | None:
     """Return what cells tell a table to be, None where they do not; refuse what may be several."""
     check_no_votes(table.frame.columns, path)
     known = _usual_columns(table.frame.columns, "group", "label", "user", "item")
     known |= {part: name for part, name in given.items() if isinstance(name, str) and name}
-    readings = [
-        each for each in readings_of_cells(table.frame, known) if setting in (None, each.setting)
+    interpretations = [
+        each for each in interpret_cells(table.frame, known) if setting in (None, each.setting)
     ]
-    for each in readings:
+    for each in interpretations:
         if each.setting == "pll":
             _check_is_no_vote(path, table.frame, each.columns["candidates"])
-    if len(readings) == 1 and not readings[0].doubt:
-        return _told(readings[0])
-    if readings:
-        raise DataError(_question(path, readings))
+    if len(interpretations) == 1 and not interpretations[0].doubt:
+        return _as_guess(interpretations[0])
+    if interpretations:
+        raise DataError(_ambiguity_message(path, interpretations))
     _check_bags_agree(table, known)
     return None
 
@@ -216,7 +220,7 @@ def _check_is_no_vote(path: str, frame: pl.DataFrame, candidates: str) -> None:
         if name not in (candidates, usual_column("truth", frame.columns))
         and kind == pl.String
         and 2 <= frame[name].drop_nulls().n_unique() <= MAX_VOTED
-        and columns_of_labels(frame.select(candidates), frame[name].unique())
+        and find_label_columns(frame.select(candidates), frame[name].unique())
     ]
     if len(votes) > 1:
         every = ",".join(name for name in frame.columns if name in {*votes, candidates})
@@ -227,7 +231,7 @@ def _check_is_no_vote(path: str, frame: pl.DataFrame, candidates: str) -> None:
         )
 
 
-def _about_columns(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
+def _columns_message(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
     """Say that columns tell nothing, or fit more than one kind of data (`found`)."""
     why = "fit more than one kind of data" if found else "do not tell what it holds"
     shown = f"{', '.join(head.columns[:12])}{', ...' * (head.width > 12)}"
@@ -236,11 +240,11 @@ def _about_columns(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
     return (
         f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
         f"--group and --label of bags, --candidates){files}, or make labels of "
-        f"votes and lists of labels with `groupnoise resolve`{_of_marks(head)}."
+        f"votes and lists of labels with `groupnoise resolve`{_indicator_hint(head)}."
     )
 
 
-def _of_marks(head: pl.DataFrame) -> str:
+def _indicator_hint(head: pl.DataFrame) -> str:
     marks = indicator_columns(head)
     if len(marks) < MIN_MARKS:
         return ""
@@ -250,18 +254,19 @@ def _of_marks(head: pl.DataFrame) -> str:
     return f"; if each of the columns of 0 and 1 is a candidate, say --candidates '{few}'"
 
 
-def _told(reading: CellReading) -> Guess:
-    called = TELLING[reading.setting][1]
+def _as_guess(reading: Interpretation) -> Guess:
+    called = REQUIRED_PARTS[reading.setting][1]
     sentence = f"read as {called} (--setting {reading.setting}), by its values: {reading.why}"
     return Guess(reading.setting, sentence, reading.columns)
 
 
-def _question(path: str, readings: Sequence[CellReading]) -> str:
+def _ambiguity_message(path: str, interpretations: Sequence[Interpretation]) -> str:
     """Return a sentence that lists the ways to read a file as the options that say them."""
     ways = [
-        " ".join(f"--{part} {name!r}" for part, name in each.columns.items()) for each in readings
+        " ".join(f"--{part} {name!r}" for part, name in each.columns.items())
+        for each in interpretations
     ]
-    more = "in more than one way" if len(ways) > 1 else f"so, but {readings[0].doubt}"
+    more = "in more than one way" if len(ways) > 1 else f"so, but {interpretations[0].doubt}"
     say = "which" if len(ways) > 1 else "that if it is right"
     return (
         f"the columns of {path} may be read {more}: by their cells {' or '.join(ways[:4])}; say "
@@ -269,12 +274,12 @@ def _question(path: str, readings: Sequence[CellReading]) -> str:
     )
 
 
-def _of_arrays(path: str, names: Sequence[str], given: Collection[str]) -> Guess:
-    found = settings_of_columns(names, given)
+def _guess_from_arrays(path: str, names: Sequence[str], given: Collection[str]) -> Guess:
+    found = settings_by_columns(names, given)
     if len(found) != 1:
         raise DataError(
             f"{path} holds the arrays {', '.join(names)}, which do not tell what they are; say "
             "what it holds with --setting mil (bags), pll (candidate labels) or rs (clicks)."
         )
-    called = TELLING[found[0]][1]
+    called = REQUIRED_PARTS[found[0]][1]
     return Guess(found[0], f"read as {called} (--setting {found[0]}), from its array names")

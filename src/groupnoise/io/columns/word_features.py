@@ -13,9 +13,9 @@ import polars as pl
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
+from groupnoise.io.columns.exclusions import is_id_name
 from groupnoise.io.columns.names import USUAL_NAMES, plain_name
-from groupnoise.io.columns.no_features import is_id_name
-from groupnoise.io.datasets import BETWEEN
+from groupnoise.io.datasets import FEATURE_SEPARATOR
 from groupnoise.io.labels.memberships import is_bracketed
 from groupnoise.io.tables.cells import holds_times
 from groupnoise.io.tables.sources import Report
@@ -62,10 +62,10 @@ def _is_text_of_row(table: Table, column: str) -> bool:
     """Tell whether a column of words was there before anybody labelled the row, and differs."""
     if ABOUT_LABELS.fullmatch(plain_name(column)):
         return False
-    return not names_categories(table, column) and has_words(table, column)
+    return not holds_categories(table, column) and has_words(table, column)
 
 
-def names_categories(table: Table, column: str) -> bool:
+def holds_categories(table: Table, column: str) -> bool:
     """Tell whether the cells of a column are a few words that recur, such as colours."""
     cells = table.frame[column]
     if cells.dtype not in (pl.String, pl.Categorical, pl.Enum):
@@ -75,7 +75,7 @@ def names_categories(table: Table, column: str) -> bool:
     return bool(is_word.all()) and 2 <= filled.n_unique() <= min(MAX_CATEGORIES, len(filled) // 2)
 
 
-def recurs(table: Table, column: str, group_of_row: IntArray | None) -> bool:
+def is_frequent_category(table: Table, column: str, group_of_row: IntArray | None) -> bool:
     """Tell whether categories recur enough to learn from, and are no names of rows.
 
     What all rows of each group share, as names of people are, recurs as often as groups do.
@@ -105,7 +105,7 @@ def word_features(table: Table, column: str) -> list[str]:
             f"{table.origin}: the text in column {column!r} holds no word that stands in several "
             "rows, so rows cannot be compared; give numeric columns with `features` (--features)."
         ) from None
-    return [f"{column}{BETWEEN}{word}" for word in sorted(reader.vocabulary_)]
+    return [f"{column}{FEATURE_SEPARATOR}{word}" for word in sorted(reader.vocabulary_)]
 
 
 def has_words(table: Table, column: str) -> bool:
@@ -116,19 +116,17 @@ def has_words(table: Table, column: str) -> bool:
         return False
 
 
-def text_columns_among(
-    feature_names: Sequence[str], columns: Sequence[str]
-) -> dict[str, list[str]]:
+def words_by_column(feature_names: Sequence[str], columns: Sequence[str]) -> dict[str, list[str]]:
     """Return for each column of text the words that a model learned from."""
     found: dict[str, list[str]] = {}
     for name in feature_names:
-        column, between, word = name.rpartition(BETWEEN)
+        column, between, word = name.rpartition(FEATURE_SEPARATOR)
         if between and name not in columns and column in columns:
             found.setdefault(column, []).append(word)
     return found
 
 
-def read_words(table: Table, column: str, words: Sequence[str]) -> FloatArray:
+def word_weights(table: Table, column: str, words: Sequence[str]) -> FloatArray:
     """Return the weight of each word in each row, shape (n_rows, n_words).
 
     Counts are dampened by a logarithm and rows brought to length one, so that long texts count no
@@ -148,20 +146,20 @@ def cells_as_text(table: Table, column: str) -> list[str]:
     return table.frame[column].cast(pl.String).fill_null("").to_list()
 
 
-def categories_of(table: Table, names: Sequence[str] | None) -> dict[str, list[str]]:
+def read_categories(table: Table, names: Sequence[str] | None) -> dict[str, list[str]]:
     """Return the categories of each column of them among features, as a model is to know them.
 
     `names`: of the features. An empty cell is a category where there are such.
     """
-    columns = text_columns_among(names or (), table.frame.columns)
+    columns = words_by_column(names or (), table.frame.columns)
     return {
         column: sorted(set(_plain_cells(table, column)))
         for column in columns
-        if names_categories(table, column)
+        if holds_categories(table, column)
     }
 
 
-def say_of_categories(
+def report_unknown_categories(
     table: Table, known: Mapping[str, Sequence[str]] | None, report: Report | None
 ) -> None:
     """Say which cells hold no category that a model learned; a warning where nobody listens."""

@@ -27,10 +27,10 @@ from groupnoise.io.files import (
     ARTIFACT,
     MANIFEST,
     atomic_path,
-    checked_manifest,
-    file_in,
-    nothing_left_on_failure,
+    cleanup_on_failure,
+    manifest_file_path,
     open_regular,
+    read_manifest_file,
     sha256_of,
     sha256_of_stream,
     write_json,
@@ -59,7 +59,7 @@ def write_folder(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to write the artifact in.")
-    with nothing_left_on_failure(folder, "*.npy"):  # which no manifest names
+    with cleanup_on_failure(folder, "*.npy"):  # which no manifest names
         files = {name: _write_array(folder, name, array) for name, array in arrays.items()}
         identity = {
             "kind": manifest.get("kind"),
@@ -78,7 +78,7 @@ def write_folder(
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of an artifact folder after checking that it is one of ours."""
-    return checked_manifest(
+    return read_manifest_file(
         Path(folder) / MANIFEST, (ARTIFACT, FORMAT_VERSION), what="a groupnoise artifact",
         writer="`groupnoise export`", remedy="export the artifact again",
         error=ModelFileError, missing=ModelFileError,
@@ -100,7 +100,9 @@ def read_arrays(
     if not isinstance(entries, dict):
         raise ModelFileError(f"{Path(folder) / MANIFEST} names no files; export it again.")
     refused = ModelFileError(f"{Path(folder) / MANIFEST} names a file outside its own folder.")
-    paths = {name: file_in(Path(folder), entry, refused) for name, entry in entries.items()}
+    paths = {
+        name: manifest_file_path(Path(folder), entry, refused) for name, entry in entries.items()
+    }
     if not memory_map:
         check_memory_for(paths.values())
     return {
@@ -232,7 +234,7 @@ def _read_header(stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return dtype, tuple(int(length) for length in header[2].split(b",") if length.strip())
 
 
-def stored_array(
+def require_array(
     arrays: Mapping[str, NDArray[Any]],
     name: str,
     *,

@@ -20,7 +20,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import make_groups
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows
-from groupnoise.io.files import DATA, MANIFEST, checked_manifest, why_not_written, write_json
+from groupnoise.io.files import DATA, MANIFEST, read_manifest_file, write_error_message, write_json
 from groupnoise.io.tables.array_files import ArrayEntry, map_array, write_array
 
 FORMAT_VERSION = 1
@@ -52,7 +52,7 @@ def write_groups(folder: str | Path, data: StoredData, *, overwrite: bool = Fals
         Where the data lies now.
     """
     folder = Path(folder)
-    kind, arrays, details = _take_apart(data)
+    kind, arrays, details = _to_arrays(data)
     with new_data_folder(folder, overwrite=overwrite) as building:
         entries = {
             name: write_array(building / f"{name}.npy", values) for name, values in arrays.items()
@@ -83,7 +83,7 @@ def open_groups(folder: str | Path, *, verify: bool = False) -> StoredData:
         raise DataError(f"{folder / MANIFEST} lists no arrays; convert the data again.")
     arrays = {name: map_array(folder, entry, verify=verify) for name, entry in entries.items()}
     try:
-        return _put_together(manifest, arrays)
+        return _from_arrays(manifest, arrays)
     except (KeyError, TypeError) as error:
         raise DataError(
             f"{folder / MANIFEST} is incomplete ({error}); convert the data again."
@@ -137,11 +137,11 @@ def new_data_folder(
     try:
         building.mkdir(parents=True, exist_ok=is_resumable)
         yield building
-        _put_in_place(building, folder)
+        _move_into_place(building, folder)
     except Exception as error:
         shutil.rmtree(building, ignore_errors=True)
         if isinstance(error, OSError):
-            raise DataError(why_not_written(folder, error)) from error
+            raise DataError(write_error_message(folder, error)) from error
         raise
     except BaseException:  # interrupted, not failed
         if not is_resumable:
@@ -154,7 +154,7 @@ def record_origin(folder: Path, wanted: Mapping[str, Any]) -> None:
     write_json(folder / ORIGIN, wanted)
 
 
-def made_from(folder: Path) -> Any:
+def read_origin(folder: Path) -> Any:
     """Return what a data folder was made from, or None if that is not known."""
     try:
         return json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
@@ -164,7 +164,7 @@ def made_from(folder: Path) -> Any:
 
 def wait_until_made(folder: Path, wanted: Mapping[str, Any]) -> None:
     """Return once another process has made the folder from what is wanted."""
-    while made_from(folder) != wanted:
+    while read_origin(folder) != wanted:
         time.sleep(PAUSE_SECONDS)
 
 
@@ -186,13 +186,13 @@ def make_once(
     if not folder.exists():
         make()
         record_origin(folder, wanted)
-    elif made_from(folder) != wanted:
+    elif read_origin(folder) != wanted:
         raise DataError(
             f"{folder} was not made from {source} as it is now; remove it or give another folder."
         )
 
 
-def _put_in_place(building: Path, folder: Path) -> None:
+def _move_into_place(building: Path, folder: Path) -> None:
     if folder.exists():
         old = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
         os.replace(folder, old)
@@ -203,7 +203,7 @@ def _put_in_place(building: Path, folder: Path) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    return checked_manifest(
+    return read_manifest_file(
         folder / MANIFEST, (DATA, FORMAT_VERSION), what="a groupnoise data folder",
         writer="`groupnoise data convert`", remedy="convert the data again",
         error=DataError, missing=MissingDataError,
@@ -253,7 +253,7 @@ _FORMS = {
 }
 
 
-def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
+def _to_arrays(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the kind, the arrays and the rest of a data set."""
     kind = next((kind for kind, each in _FORMS.items() if isinstance(data, each.dataset)), None)
     if kind is None:
@@ -277,7 +277,7 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> StoredData:
+def _from_arrays(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> StoredData:
     kind = manifest.get("kind")
     if kind not in _FORMS:
         raise KeyError(f"kind {kind!r} is unknown")

@@ -18,11 +18,11 @@ from groupnoise.io.files import (
     MANIFEST,
     MODEL,
     atomic_path,
-    checked_manifest,
-    file_in,
-    nothing_left_on_failure,
+    cleanup_on_failure,
+    manifest_file_path,
+    read_manifest_file,
     sha256_of,
-    why_not_written,
+    write_error_message,
     write_json,
 )
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 STAGED = "weights.partial"
 WEIGHTS_PATTERN = "weights-*.safetensors"
-_HOMES = (
+_MODEL_PACKAGES = (
     "groupnoise",
     "groupnoise.bags.baselines",
     "groupnoise.candidates.baselines",
@@ -54,7 +54,7 @@ def write_model(
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
     before = set(folder.glob(WEIGHTS_PATTERN))
-    with nothing_left_on_failure(folder, WEIGHTS_PATTERN):
+    with cleanup_on_failure(folder, WEIGHTS_PATTERN):
         weights, checksum = _write_weights(folder, arrays)
         header = {
             "format": MODEL,
@@ -82,30 +82,30 @@ def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Pa
             checksum = sha256_of(temporary)
         return staged.replace(folder / f"weights-{checksum[:16]}.safetensors"), checksum
     except SafetensorError as error:
-        raise OutputError(why_not_written(staged, error)) from error
+        raise OutputError(write_error_message(staged, error)) from error
     finally:
         staged.unlink(missing_ok=True)
 
 
 def read_model_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of a model folder after checking that it is one of ours."""
-    return checked_manifest(
+    return read_manifest_file(
         Path(folder) / MANIFEST, (MODEL, FORMAT_VERSION), what="a groupnoise model",
         writer="save() or `groupnoise fit`", remedy="restore or refit it",
         error=ModelFileError, missing=ModelFileError,
     )  # fmt: skip
 
 
-def weights_of(folder: Path | str) -> str:
+def weights_digest(folder: Path | str) -> str:
     """Return the digest of a model's weights, by which an evaluation says what it judged."""
     entry = read_model_manifest(folder).get("weights")
     return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
 
 
-def weights_in(folder: Path, manifest: Mapping[str, Any]) -> Path:
+def weights_path(folder: Path, manifest: Mapping[str, Any]) -> Path:
     """Return where a manifest says that the weights of its model are."""
     refused = ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")
-    return file_in(folder, manifest.get("weights"), refused)
+    return manifest_file_path(folder, manifest.get("weights"), refused)
 
 
 def read_model(
@@ -119,7 +119,7 @@ def read_model(
     manifest = read_model_manifest(folder)
     if kind is not None and manifest.get("kind") != kind:
         raise ModelFileError(f"{folder} holds a {manifest.get('kind')!r} model, not a {kind!r}.")
-    weights = weights_in(folder, manifest)
+    weights = weights_path(folder, manifest)
     if not weights.is_file():
         raise ModelFileError(f"{weights} is missing; restore it or refit the model.")
     if sha256_of(weights) != manifest["weights"].get("sha256"):
@@ -146,7 +146,7 @@ def read_model(
 
 
 @contextmanager
-def whole_model(folder: Path | str) -> Iterator[None]:
+def refuse_incomplete_model(folder: Path | str) -> Iterator[None]:
     """Refuse in one sentence a folder whose content, read in the block, does not fit together."""
     try:
         yield
@@ -202,7 +202,7 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
     """
     kind = str(read_model_manifest(path).get("kind"))
     own = {} if encoder is None else {"encoder": encoder}
-    for home in map(importlib.import_module, _HOMES):
+    for home in map(importlib.import_module, _MODEL_PACKAGES):
         if kind in home.__all__ and hasattr(getattr(home, kind), "load"):
             return getattr(home, kind).load(path, **own)
     raise ModelFileError(
@@ -210,7 +210,7 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
     )
 
 
-DECIDE_NOTHING = ("device", "on_epoch")
+NOT_SAVED = ("device", "on_epoch")
 """Parameters of estimators that leave the model as it is."""
 
 
@@ -226,7 +226,7 @@ def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()
     return {
         name: _packed(name, value, parts)
         for name, value in parameters.items()
-        if name not in DECIDE_NOTHING
+        if name not in NOT_SAVED
         and not isinstance(value, (np.random.Generator, np.random.RandomState))
     }
 

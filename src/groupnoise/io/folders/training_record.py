@@ -164,7 +164,7 @@ class TrainingRecord:
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
         """Return how many groups of other data the model was trained on."""
         n_trained = self.n_groups - len(self.held_out)
-        return _n_among(setting, dataset, self.trained, n_trained)
+        return _estimate_overlap(setting, dataset, self.trained, n_trained)
 
     def named_as_trained(self, setting: Setting[Any], dataset: Any) -> dict[str, BoolArray]:
         """Return which groups of other data have a name, or a patient, that was trained on.
@@ -225,7 +225,7 @@ class CalibrationRecord(NamedTuple):
 
     def n_among(self, setting: Setting[Any], dataset: Any) -> int:
         """Return how many groups of a data set the model was calibrated by."""
-        return _n_among(setting, dataset, self.groups, self.n_groups)
+        return _estimate_overlap(setting, dataset, self.groups, self.n_groups)
 
 
 def write_calibration_record(folder: Path | str, record: CalibrationRecord) -> None:
@@ -273,7 +273,7 @@ def unpacked(text: str) -> NDArray[np.uint64]:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
 
 
-def _n_among(setting: Setting[Any], dataset: Any, packed: str, n_groups: int) -> int:
+def _estimate_overlap(setting: Setting[Any], dataset: Any, packed: str, n_groups: int) -> int:
     """Return how many groups of a data set are among `n_groups`, of which some are remembered."""
     remembered = unpacked(packed)
     if not len(remembered):

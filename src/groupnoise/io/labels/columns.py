@@ -25,7 +25,7 @@ _FRACTION = r"^[+-]?\d*[.,]\d+$"
 _NO_CELL = ("", "nan", "none", "null")
 
 
-def indicators_in(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
+def read_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
     """Return which labels each row has, of one column of 0 and 1 or of marks for each label."""
     indicators = np.column_stack([_indicator(table, column) for column in columns])
     odd = np.argwhere((indicators != 0) & (indicators != 1))
@@ -38,14 +38,14 @@ def indicators_in(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list
     return indicators.astype(np.bool_), _without_shared_prefix(columns)
 
 
-def hold_one_label_each(frame: pl.DataFrame, columns: Sequence[str]) -> bool:
+def are_single_label_columns(frame: pl.DataFrame, columns: Sequence[str]) -> bool:
     """Tell whether cells of several columns hold a label each, as the best answers of a model do.
 
     And not marks, whose columns are labels; a slip among marks stays one.
     """
     if len(columns) < 2 or any(frame.schema[name].is_nested() for name in columns):
         return False
-    cells = [_as_words(frame[name]).drop_nulls() for name in columns]
+    cells = [_as_text(frame[name]).drop_nulls() for name in columns]
     filled = pl.concat(cells)
     if filled.str.contains(_FRACTION).any():
         return False
@@ -53,23 +53,23 @@ def hold_one_label_each(frame: pl.DataFrame, columns: Sequence[str]) -> bool:
     return 2 * n_marks < len(filled) or min(each.n_unique() for each in cells) > 2  # from 0 to 9
 
 
-def in_one_column(
+def merge_label_columns(
     table: Table, columns: Sequence[str], report: Report
 ) -> tuple[Table, Sequence[str]]:
     """Return a table whose labels, one in each cell of several columns, stand in lists.
 
     Any other columns, such as indicators, stay as they are.
     """
-    if not hold_one_label_each(table.frame, columns):
+    if not are_single_label_columns(table.frame, columns):
         return table, columns
     name = ", ".join(columns)
-    words = pl.DataFrame([_as_words(table.frame[each]) for each in columns])
+    words = pl.DataFrame([_as_text(table.frame[each]) for each in columns])
     lists = words.select(pl.concat_list(pl.all()).list.drop_nulls().alias(name)).to_series()
     report(f"took the cells of the {counted(len(columns), 'columns')} as one label each")
     return replace(table, frame=table.frame.with_columns(lists)), [name]
 
 
-def _as_words(cells: pl.Series) -> pl.Series:
+def _as_text(cells: pl.Series) -> pl.Series:
     """Return cells as text, whole numbers without a fraction, null where they hold nothing."""
     if cells.dtype.is_float():
         cells = cells.fill_nan(None)

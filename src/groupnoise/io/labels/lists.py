@@ -7,10 +7,10 @@ import polars as pl
 from groupnoise.io.labels.memberships import (
     LABEL_SEPARATORS,
     is_bracketed,
-    name_and_weight,
+    label_weight_fields,
     without_brackets,
 )
-from groupnoise.io.labels.spellings import joints_of
+from groupnoise.io.labels.spellings import find_separators
 
 MAX_JOINED = 500
 """Different cells of labels that a word or a stroke joins, at most."""
@@ -20,7 +20,7 @@ _WEIGHT = r"\s*([:=]\s*[01]?\.\d+|\([01]?\.\d+\))"
 """What stands after a label that has a weight: `cat: 0.7`, `cat (0.7)`."""
 
 
-def words_of_lists(cells: pl.Series) -> pl.Series | None:
+def lists_as_text(cells: pl.Series) -> pl.Series | None:
     """Return lists of words, or the names that have a weight, as text; None for other cells."""
     if isinstance(cells.dtype, pl.Struct):
         if not all(field.dtype.is_numeric() for field in cells.dtype.fields):
@@ -29,7 +29,7 @@ def words_of_lists(cells: pl.Series) -> pl.Series | None:
             ";".join(name for name, weight in (cell or {}).items() if weight) for cell in cells
         ]
         return pl.Series(cells.name, joined)
-    if (parts := name_and_weight(cells.dtype)) is not None:
+    if (parts := label_weight_fields(cells.dtype)) is not None:
         cells = cells.list.eval(pl.element().struct.field(parts[0]))
     if cells.dtype == pl.List(pl.String):
         return cells.list.join(";", ignore_nulls=True)
@@ -56,4 +56,4 @@ def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
             if are_few and len(first & later) >= MIN_LISTS * len(first | later):
                 numbers = (word.replace(".", "", 1).isdigit() for word in first | later)
                 return mark != "," or not all(numbers)
-    return cells.n_unique() <= MAX_JOINED and bool(joints_of(cells))
+    return cells.n_unique() <= MAX_JOINED and bool(find_separators(cells))

@@ -16,15 +16,15 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted, quoted
 from groupnoise.exceptions import DataError
-from groupnoise.io.labels.columns import indicators_in
-from groupnoise.io.labels.spellings import as_known, guess_joints
+from groupnoise.io.labels.columns import read_indicators
+from groupnoise.io.labels.spellings import guess_separators, match_label
 from groupnoise.io.tables.cells import (
-    and_more,
     as_id_cells,
     check_no_empty_cells,
     ids_as_array,
-    number_cells,
-    with_one_spelling,
+    index_cells,
+    more_rows,
+    normalize_booleans,
 )
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
@@ -73,7 +73,7 @@ def without_brackets(cells: pl.Series) -> pl.Series:
     return bare.str.replace_all("['\"]", "")
 
 
-def literals(text: str) -> Iterator[Any]:
+def parse_literals(text: str) -> Iterator[Any]:
     """Yield the value that a text stands for in JSON and in Python, where it does."""
     parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)  # neither runs code
     for parse in parsers:
@@ -86,7 +86,7 @@ def literals(text: str) -> Iterator[Any]:
 
 
 def _read_list(text: str) -> list[str] | None:
-    for value in literals(text):
+    for value in parse_literals(text):
         if value == {}:  # an empty set, as Python does not write it
             return []
         if isinstance(value, (list, tuple, set)) and all(
@@ -123,12 +123,12 @@ def read_memberships(
     row is one.
     """
     if len(columns) > 1:
-        return indicators_in(table, columns)
+        return read_indicators(table, columns)
     _check_no_measurements(table, columns[0], n_groups or len(table))
-    rows, labels = _single_labels(table, columns[0], separator, report, may_lack, several)
+    rows, labels = _labels_by_row(table, columns[0], separator, report, may_lack, several)
     vocabulary = labels.unique().sort()
     memberships = np.zeros((len(table), len(vocabulary)), dtype=np.bool_)
-    memberships[rows, number_cells(labels, vocabulary)] = True
+    memberships[rows, index_cells(labels, vocabulary)] = True
     return memberships, [str(name) for name in ids_as_array(vocabulary)]
 
 
@@ -143,7 +143,7 @@ def read_weights(
     if the cells are no objects; `class_names`: sorted. `column`: a column of objects, or of text in
     the notation of JSON or Python. `report`: told of a guess.
     """
-    objects = _weights_in(table.frame[column])
+    objects = _parse_weights(table.frame[column])
     if objects is None:
         return None
     report(f"took the numbers in column {column!r} as weights of the candidates")
@@ -166,7 +166,7 @@ def read_weights(
     return weights, class_names
 
 
-def name_and_weight(kind: pl.DataType) -> tuple[str, str] | None:
+def label_weight_fields(kind: pl.DataType) -> tuple[str, str] | None:
     """Return what the text and the number of each object are called, in lists of such objects."""
     if not isinstance(kind, pl.List) or not isinstance(kind.inner, pl.Struct):
         return None
@@ -175,13 +175,13 @@ def name_and_weight(kind: pl.DataType) -> tuple[str, str] | None:
     return (names[0], numbers[0]) if len(names) == len(numbers) == 1 else None
 
 
-def _weights_in(cells: pl.Series) -> list[dict[Any, Any]] | None:
+def _parse_weights(cells: pl.Series) -> list[dict[Any, Any]] | None:
     """Return labels with their weights, of each cell; None where cells hold none."""
     kind = cells.dtype
     if isinstance(kind, pl.Struct):
         return [cell or {} for cell in cells.to_list()]
     if isinstance(kind, pl.List) and isinstance(kind.inner, pl.Struct):
-        if (parts := name_and_weight(kind)) is None:
+        if (parts := label_weight_fields(kind)) is None:
             return None
         name, number = parts
         objects = [cell or () for cell in cells.to_list()]
@@ -192,7 +192,7 @@ def _weights_in(cells: pl.Series) -> list[dict[Any, Any]] | None:
     is_object = cells.str.contains(r"(?s)^\{.*:.*\}$")
     # An empty cell names no candidate; the reader refuses its row where one is needed.
     if is_object.any() and (is_object | cells.is_in(["", "{}"])).all():
-        read: list[Any] = [next(literals(cell), None) if cell else {} for cell in cells]
+        read: list[Any] = [next(parse_literals(cell), None) if cell else {} for cell in cells]
         return read if all(isinstance(each, dict) for each in read) else None
     split = [re.split(r"[;|,]", cell) if cell else [] for cell in cells]
     pairs = [[_WEIGHTED.fullmatch(part) for part in parts] for parts in split]
@@ -216,7 +216,7 @@ def read_truth(
     if cells.dtype.is_float():
         cells = as_id_cells(table, column, cells.fill_nan(None).fill_null(-1))
     text = cells.cast(pl.String).fill_null("").str.strip_chars()
-    truth: IntArray = number_cells(text, pl.Series(list(class_names), dtype=pl.String)).copy()
+    truth: IntArray = index_cells(text, pl.Series(list(class_names), dtype=pl.String)).copy()
     lower = text.str.to_lowercase()
     called = {**dict.fromkeys(_NO_CLASS), **(called or {})}
     own = {name.lower() for name in class_names}  # a label in other capitals is a label
@@ -227,7 +227,7 @@ def read_truth(
         if (name := called[word]) is not None:
             truth[here] = list(class_names).index(name)
     for word in text.filter(pl.Series(is_foreign)).unique():
-        known = as_known(word, class_names)
+        known = match_label(word, class_names)
         if known is None or known in class_names:
             here = (text == word).to_numpy()
             is_foreign &= ~here
@@ -236,18 +236,18 @@ def read_truth(
         row = int(np.flatnonzero(is_foreign)[0])
         raise DataError(
             f"{table.locate(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
-            f"labels ({_some(class_names)}){did_you_mean(text[row], class_names)}; write "
+            f"labels ({_first_names(class_names)}){did_you_mean(text[row], class_names)}; write "
             "it as the labels are written, say 'background' where it is none of them, or leave the "
             "cell empty if it is unknown."
         )
     return truth
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:MAX_NAMED])) + ", ..." * (len(names) > MAX_NAMED)
 
 
-def _single_labels(
+def _labels_by_row(
     table: Table,
     column: str,
     separator: str | None,
@@ -256,9 +256,9 @@ def _single_labels(
     several: bool,
 ) -> tuple[IntArray, pl.Series]:
     """Return one entry per label of a row: the row, and the label as an id cell."""
-    cells = with_one_spelling(table.frame[column])
+    cells = normalize_booleans(table.frame[column])
     if may_lack:
-        cells = _without_gaps(cells)
+        cells = _nullify_blanks(cells)
     else:
         check_no_empty_cells(table, column, cells)
     if cells.dtype == pl.String and is_bracketed(cells):
@@ -266,10 +266,10 @@ def _single_labels(
         lists = read_lists(cells.fill_null("[]")) if separator is None else None
         cells = without_brackets(cells) if lists is None else lists
     if cells.dtype == pl.String:
-        joints = (separator,) if separator else _guess_separators(cells, column, report)
-        separator = joints[0] if joints else None
-        for joint in joints[1:]:
-            cells = cells.str.replace_all(joint, joints[0], literal=True)
+        separators = (separator,) if separator else _guess_separators(cells, column, report)
+        separator = separators[0] if separators else None
+        for joint in separators[1:]:
+            cells = cells.str.replace_all(joint, separators[0], literal=True)
         cells = cells.str.split(separator) if separator else cells
     # An empty list has no label; the reader refuses its row where one is needed.
     flat = pl.DataFrame({"row": np.arange(len(cells)), "label": cells})
@@ -286,8 +286,8 @@ def _single_labels(
     flat = flat.drop_nulls()
     if may_lack:
         several |= separator is not None or isinstance(cells.dtype, (pl.List, pl.Array))
-        flat = _without_words(flat, column, report) if several else flat
-        _check_lacking(table, column, flat, several)
+        flat = _drop_no_label_words(flat, column, report) if several else flat
+        _check_missing_labels(table, column, flat, several)
     if flat.height == 0:
         raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
     rows: IntArray = flat["row"].to_numpy()
@@ -316,14 +316,14 @@ def _check_no_measurements(table: Table, column: str, n_groups: int) -> None:
         )
 
 
-def _without_gaps(cells: pl.Series) -> pl.Series:
+def _nullify_blanks(cells: pl.Series) -> pl.Series:
     """Return cells of which those that hold nothing are null, blanks and NaN among them."""
     if cells.dtype == pl.String:
         return cells.set((cells.str.strip_chars() == "").fill_null(False), None)
     return cells.fill_nan(None) if cells.dtype.is_float() else cells
 
 
-def _without_words(flat: pl.DataFrame, column: str, report: Report) -> pl.DataFrame:
+def _drop_no_label_words(flat: pl.DataFrame, column: str, report: Report) -> pl.DataFrame:
     """Drop words for no label at all; one that stands beside labels is a label itself."""
     if flat["label"].dtype != pl.String:
         return flat
@@ -335,19 +335,19 @@ def _without_words(flat: pl.DataFrame, column: str, report: Report) -> pl.DataFr
     return flat.filter(~said)
 
 
-def _check_lacking(table: Table, column: str, flat: pl.DataFrame, several: bool) -> None:
+def _check_missing_labels(table: Table, column: str, flat: pl.DataFrame, several: bool) -> None:
     """Refuse rows without a label where every row has exactly one."""
     without = np.setdiff1d(np.arange(len(table)), flat["row"].to_numpy())
     if len(without) and flat["label"].n_unique() == 1 and not several:
         raise DataError(
             f"{table.locate(int(without[0]))}: column {column!r} is empty there"
-            f"{and_more(len(without))}, and every other row says {str(flat['label'][0])!r}; write "
+            f"{more_rows(len(without))}, and every other row says {str(flat['label'][0])!r}; write "
             "a word such as 'negative' into those cells if that is what they mean."
         )
     if len(without) and flat.height and not several:
         raise DataError(
             f"{table.locate(int(without[0]))}: column {column!r} is empty there"
-            f"{and_more(len(without))}, and every other row has one label; write the label, such "
+            f"{more_rows(len(without))}, and every other row has one label; write the label, such "
             "as 'negative', or drop such rows; where a bag may have several labels or none, say "
             "--label-separator ';'."
         )
@@ -361,5 +361,5 @@ def _guess_separators(cells: pl.Series, column: str, report: Report) -> tuple[st
                 continue
             report(f"split the labels of column {column!r} at {separator!r}")
             parts = cells.str.split(separator).explode().drop_nulls()
-            return (separator, *guess_joints(parts, report))
-    return guess_joints(cells.drop_nulls(), report, blanks=True)
+            return (separator, *guess_separators(parts, report))
+    return guess_separators(cells.drop_nulls(), report, blanks=True)

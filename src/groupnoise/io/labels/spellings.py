@@ -31,7 +31,7 @@ NO_VOTE = frozenset({
     "nessuna risposta",
 })  # fmt: skip
 """What people write in place of a label, in lower case, where they name none."""
-REPEATED = "?-.–—_"
+REPEATABLE_MARKS = "?-.–—_"
 """Marks that say the same however often they stand."""
 CODE_LENGTH = 2
 """Labels so short are codes, among which `NA` is one."""
@@ -39,12 +39,12 @@ MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing"
 """What stands in cells, in lower case, where nobody voted or no number is known."""
 NONE_OF = ("none of the above", "none of these", "none of them")
 """Labels that may say, in lower case, that no label fits."""
-JOINTS = (
+WEAK_SEPARATORS = (
     " or ", " oder ", " ou ", " and ", " und ", " et ", " o ", " y ", " e ", " / ", "/", " & ", "&",
     " + ", "+", ", ", ",",
 )  # fmt: skip
 """What may join several labels in a cell besides what hardly ever stands inside of one."""
-MIN_JOINED, EXPLAINED = 3, 0.9
+MIN_JOINED, MIN_EXPLAINED = 3, 0.9
 """Different pairs that a joint must have made of known labels, and their least share."""
 MIN_REASON = 4
 """Words from which on what stands behind a label is a reason for it."""
@@ -72,14 +72,14 @@ def spelling_key(label: str) -> str:
     >>> spelling_key(" Late  Delivery") == spelling_key("**late delivery**.")
     True
     """
-    return without_marks(" ".join(label.casefold().split()))
+    return strip_punctuation(" ".join(label.casefold().split()))
 
 
-def without_marks(key: str) -> str:
+def strip_punctuation(key: str) -> str:
     """Return a label without the marks around it that tell no labels apart.
 
-    >>> without_marks("**cat**."), without_marks("B)"), without_marks("c++"), without_marks("...")
-    ('cat', 'B', 'c++', '...')
+    >>> without_marks("**cat**."), strip_punctuation("B)"), strip_punctuation("c++"),
+    strip_punctuation("...") ('cat', 'B', 'c++', '...')
     """
     bare = key.strip(QUOTING + " ")
     bare = bare.rstrip(".!,;:").strip(QUOTING + " ")
@@ -99,40 +99,42 @@ def is_refusal(key: str) -> bool:
     return _REFUSAL.search(key) is not None
 
 
-def says_nothing(label: str, others: Iterable[str] = ()) -> bool:
+def is_no_answer(label: str, others: Iterable[str] = ()) -> bool:
     """Tell whether a label is a word for none; `others`: the labels beside it.
 
-    >>> says_nothing("???"), says_nothing("Weiß nicht"), says_nothing("NA", ["EU", "US"])
+    >>> is_no_answer("???"), is_no_answer("Weiß nicht"), is_no_answer("NA", ["EU", "US"])
     (True, True, False)
     """
     key = spelling_key(label)
     if key == "na" and any(len(other) <= CODE_LENGTH and other != label for other in others):
         return False
     # As `casefold` has it, ß is ss.
-    return key in _FOLDED or is_refusal(key) or (key != "" and not key.strip(REPEATED))
+    return (
+        key in _NO_ANSWER_KEYS or is_refusal(key) or (key != "" and not key.strip(REPEATABLE_MARKS))
+    )
 
 
-_FOLDED = frozenset(map(spelling_key, NO_VOTE))
+_NO_ANSWER_KEYS = frozenset(map(spelling_key, NO_VOTE))
 
 
-def as_known(label: str, names: Sequence[str]) -> str | None:
+def match_label(label: str, names: Sequence[str]) -> str | None:
     """Return a label as one of some names is spelt, None where it says nothing, else as it is.
 
-    >>> as_known("Offer ", ["ham", "offer"]), as_known("?", ["ham"]), as_known("spam", ["ham"])
-    ('offer', None, 'spam')
+    >>> match_label("Offer ", ["ham", "offer"]), match_label("?", ["ham"]), match_label("spam",
+    ["ham"]) ('offer', None, 'spam')
     """
     if label in names:
         return label
     same = [name for name in names if spelling_key(name) == spelling_key(label)]
     if len(same) == 1:
         return same[0]
-    return None if says_nothing(label, names) else label
+    return None if is_no_answer(label, names) else label
 
 
-def number_spelling(label: str) -> str:
+def canonical_number(label: str) -> str:
     """Return a label as it is written of whole numbers, floats and truth values alike.
 
-    >>> number_spelling("1.0"), number_spelling("True"), number_spelling("tumour")
+    >>> canonical_number("1.0"), canonical_number("True"), canonical_number("tumour")
     ('1', '1', 'tumour')
     """
     try:
@@ -141,7 +143,7 @@ def number_spelling(label: str) -> str:
         return label
 
 
-def as_spelt(
+def match_model_labels(
     names: Sequence[str], named: BoolArray, truth: IntArray | None, known: Sequence[str], units: str
 ) -> tuple[list[str], BoolArray, IntArray | None, list[str]]:
     """Return labels of data as a model spells them, and sentences on those it has and has not.
@@ -154,11 +156,11 @@ def as_spelt(
     by_number: dict[str, list[str]] = {}
     for name in known:
         by_key.setdefault(spelling_key(name), []).append(name)
-        by_number.setdefault(number_spelling(name), []).append(name)
+        by_number.setdefault(canonical_number(name), []).append(name)
     meant = [
         name if name in known or len(same) != 1 else same[0]
         for name in names
-        for same in [by_key.get(spelling_key(name)) or by_number.get(number_spelling(name), [])]
+        for same in [by_key.get(spelling_key(name)) or by_number.get(canonical_number(name), [])]
     ]
     found = list(dict.fromkeys(meant))
     numbers = np.array([found.index(name) for name in meant], dtype=np.int64)
@@ -189,74 +191,78 @@ def split_names(given: str | Sequence[str] | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
 
 
-def guess_joints(
+def guess_separators(
     cells: Sequence[str] | pl.Series, report: Report, *, blanks: bool = False
 ) -> tuple[str, ...]:
     """Return the words or marks that join labels in cells where that is sure, and say so.
 
     `blanks`: whether blanks may, where nothing else does.
     """
-    joints = joints_of(cells)
-    if blanks and not joints and are_free_words(cells):
-        joints = (" ",)
-    if joints:
+    separators = find_separators(cells)
+    if blanks and not separators and are_separate_words(cells):
+        separators = (" ",)
+    if separators:
         report(
-            f"split the labels of a cell at {join_with_and(map(repr, joints))}: what it joins also "
-            "stands alone or beside others; --label-separator names another"
+            f"split the labels of a cell at {join_with_and(map(repr, separators))}: what it joins "
+            "also stands alone or beside others; --label-separator names another"
         )
-    return joints
+    return separators
 
 
-def joints_of(cells: Iterable[str]) -> tuple[str, ...]:
+def find_separators(cells: Iterable[str]) -> tuple[str, ...]:
     """Return the words and marks that join labels in cells; none where that is not sure.
 
     Nearly all cells that hold one must fall into labels that also stand alone, or beside different
     others; and there must be a few such pairs: `black and white` is a colour as well.
 
-    >>> joints_of(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
+    >>> find_separators(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
     (' or ',)
     """
-    words = [joint for joint in JOINTS if joint.strip().isalpha()]
-    single = [(joint,) for joint in (*JOINTS, *(word.upper() for word in words))]
+    words = [separator for separator in WEAK_SEPARATORS if separator.strip().isalpha()]
+    single = [(separator,) for separator in (*WEAK_SEPARATORS, *(word.upper() for word in words))]
     pairs = [(word, mark) for word in words for mark in (", ", ",")]  # a, b or c
     counts = Counter(cell.strip() for cell in cells)
     found: tuple[str, ...] = ()
-    while joints := next((each for each in (*single, *pairs) if _explains(counts, each)), ()):
-        found += joints
+    while separators := next(
+        (each for each in (*single, *pairs) if _yields_known_labels(counts, each)), ()
+    ):
+        found += separators
         parts: Counter[str] = Counter()
         for cell, n_cells in counts.items():
-            parts.update(dict.fromkeys(split_at(cell, joints), n_cells))
+            parts.update(dict.fromkeys(split_labels(cell, separators), n_cells))
         counts = parts
     return found
 
 
-def split_at(cell: str, joints: Sequence[str]) -> list[str]:
+def split_labels(cell: str, separators: Sequence[str]) -> list[str]:
     """Return the labels of a cell that some words or marks join.
 
-    >>> split_at("oak, elm or ash", (" or ", ", "))
+    >>> split_labels("oak, elm or ash", (" or ", ", "))
     ['oak', 'elm', 'ash']
     """
-    for joint in joints[1:]:
-        cell = cell.replace(joint, joints[0])
-    return [part.strip() for part in cell.split(joints[0]) if part.strip()]
+    for separator in separators[1:]:
+        cell = cell.replace(separator, separators[0])
+    return [part.strip() for part in cell.split(separators[0]) if part.strip()]
 
 
-def _explains(counts: Mapping[str, int], joints: tuple[str, ...]) -> bool:
+def _yields_known_labels(counts: Mapping[str, int], separators: tuple[str, ...]) -> bool:
     """Tell whether cells that hold a joint, all of some, fall into labels of other cells."""
     joined = {
-        cell: {spelling_key(part) for part in split_at(cell, joints)}
+        cell: {spelling_key(part) for part in split_labels(cell, separators)}
         for cell in counts
-        if any(joint in cell for joint in joints)
+        if any(separator in cell for separator in separators)
     }
     sets = set(map(frozenset, joined.values()))
-    if len(sets) < MIN_JOINED or not all(any(joint in cell for cell in joined) for joint in joints):
+    if len(sets) < MIN_JOINED or not all(
+        any(separator in cell for cell in joined) for separator in separators
+    ):
         return False
     known = {spelling_key(cell) for cell in counts if cell not in joined}
     beside: dict[str, set[str]] = {}
     for each in sets:
         for part in each:
             beside.setdefault(part, set()).update(each - {part})
-    first = {spelling_key(split_at(cell, joints)[0]) for cell in joined}
+    first = {spelling_key(split_labels(cell, separators)[0]) for cell in joined}
     # What only ever follows a label, in many words, is a reason for it.
     known |= {
         part
@@ -266,18 +272,18 @@ def _explains(counts: Mapping[str, int], joints: tuple[str, ...]) -> bool:
     n_joined = sum(counts[cell] for cell in joined)
     n_known = sum(counts[cell] for cell, parts in joined.items() if parts <= known)
     # Parts of titles and of names are many.
-    return n_known >= EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2)
+    return n_known >= MIN_EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2)
 
 
-def are_free_words(cells: Iterable[str]) -> bool:
+def are_separate_words(cells: Iterable[str]) -> bool:
     """Tell whether words of cells are labels of their own: they stand alone, or change places.
 
     And in no fewer sets than there are words, so that `red wine` and `white wine` are labels. All
     but two must: those that come first and last in the alphabet stand at the ends of sorted lists.
 
-    >>> are_free_words(["cat dog", "dog fox", "cat fox", "fox", "dog"])
+    >>> are_separate_words(["cat dog", "dog fox", "cat fox", "fox", "dog"])
     True
-    >>> are_free_words(["red wine", "red car", "white wine", "white car"])
+    >>> are_separate_words(["red wine", "red car", "white wine", "white car"])
     False
     """
     lists = {tuple(spelling_key(cell).split()) for cell in cells}
@@ -286,26 +292,26 @@ def are_free_words(cells: Iterable[str]) -> bool:
     joined = [each for each in lists if len(each) > 1]
     moved = {each[0] for each in joined} & {word for each in joined for word in each[1:]}
     n_sets = len({frozenset(each) for each in joined})
-    if not words.isdisjoint(joint.strip() for joint in JOINTS) or not all(
+    if not words.isdisjoint(separator.strip() for separator in WEAK_SEPARATORS) or not all(
         map(_WORD.fullmatch, words)
     ):
         return False
     return n_sets >= max(MIN_JOINED, len(words)) and len(words - alone - moved) <= 2
 
 
-def columns_of_labels(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
+def find_label_columns(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
     """Return columns of words of which every one is a label: votes on rows, or candidates of them.
 
     Lists, weights, and words for none are among them; numbers are not, which may be measured.
 
     >>> said = {"vote": ["cat", "?"], "guess": ["cat or dog", "dog"], "size": ["3", "4"]}
-    >>> sorted(columns_of_labels(pl.DataFrame(said), pl.Series(["cat", "dog"])))
+    >>> sorted(find_label_columns(pl.DataFrame(said), pl.Series(["cat", "dog"])))
     ['guess', 'vote']
     """
     names = sorted({spelling_key(str(name)) for name in labels.drop_nulls()}, key=len, reverse=True)
     if not names:
         return set()
-    words = {spelling_key(joint) for joint in JOINTS} | _FOLDED
+    words = {spelling_key(separator) for separator in WEAK_SEPARATORS} | _NO_ANSWER_KEYS
     known = "|".join(re.escape(word) for word in [*names, *sorted(words, key=len, reverse=True)])
     only_known = re.compile(rf"(?:(?<!\w)(?:{known})(?!\w)|[\W\d_])*")
     found = set()
@@ -329,7 +335,7 @@ def _is_number(cell: str) -> bool:
     return not cell.strip("0123456789.,+- ")
 
 
-def labels_to_look_at(
+def label_warnings(
     names: Sequence[str],
     named: BoolArray,
     locate: Callable[[int], str],
@@ -366,7 +372,7 @@ def labels_to_look_at(
             f"took {doubted[0]!r} as a label beside {meant[doubted[0]]!r} ({len(doubted)} such); "
             "where it means that one with less certainty, write it so"
         )
-    for mark in JOINTS:
+    for mark in WEAK_SEPARATORS:
         joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
         known = [name for name, parts in joined.items() if parts <= set(names)]
         if known or len(joined) >= max(MAX_NAMED, len(set().union(*joined.values()))):

@@ -19,7 +19,7 @@ from groupnoise.core.arrays import IntArray, blocks
 from groupnoise.core.words import counted, error_text
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns.names import USUAL_NAMES
-from groupnoise.io.files import file_in
+from groupnoise.io.files import manifest_file_path
 from groupnoise.io.tables.sources import Report, Source, find_source
 from groupnoise.io.tables.table import Table, read_table
 
@@ -303,7 +303,7 @@ def write_array(path: Path, values: NDArray[Any]) -> ArrayEntry:
 def map_array(folder: Path, entry: ArrayEntry, *, verify: bool = False) -> NDArray[Any]:
     """Return an array as a read-only memory map after comparing it with its entry."""
     refused = DataError(f"{folder} names an array file outside of itself; write it again.")
-    path = file_in(folder, entry, refused)
+    path = manifest_file_path(folder, entry, refused)
     try:
         values: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

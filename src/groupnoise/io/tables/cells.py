@@ -44,11 +44,11 @@ _BOUND = r"^\s*[<>≤≥]=?\s*[+-]?\d[\d.,]*"
 BOOLEANS = (
     ("true", "false"), ("yes", "no"), ("ja", "nein"), ("oui", "non"), ("wahr", "falsch"),
 )  # fmt: skip
-N_LOOKED_AT = 100
+N_SAMPLE_CELLS = 100
 """Cells that tell whether a column holds dates."""
 
 
-def order_of_dates(
+def detect_date_order(
     table: Table, column: str | None, given: str | None, report: Report
 ) -> str | None:
     """Return the order in which the dates of a column are written, one of `DATE_ORDERS`.
@@ -86,14 +86,14 @@ def order_of_dates(
     return order
 
 
-def with_day_first(cells: pl.Series) -> pl.Series:
+def month_first_to_day_first(cells: pl.Series) -> pl.Series:
     """Return month/day/year as day/month/year, the order that the parser of dates knows."""
     return cells.str.replace(r"^\s*(\d{1,2})([/.\-])(\d{1,2})", "${3}${2}${1}")
 
 
 def read_numbers(table: Table, column: str) -> FloatArray:
     """Return a column as finite numbers, shape (n_rows,)."""
-    cells = _filled_column(table, column)
+    cells = _scalar_column(table, column)
     text = cells.str.strip_chars() if cells.dtype == pl.String else cells
     numbers = text.cast(pl.Float64, strict=False)
     if numbers.null_count():
@@ -119,9 +119,9 @@ def read_timestamps(
     """Return a column of times, shape (n_rows,): numbers as they are, dates as seconds.
 
     Whether text is to be read as dates is decided by its first cell unless `are_dates` says it;
-    `month_first` is whether `order_of_dates` says "mdy" of the column.
+    `month_first` is whether `detect_date_order` says "mdy" of the column.
     """
-    cells = _filled_column(table, column)
+    cells = _scalar_column(table, column)
     if are_dates is None:
         are_dates = holds_dates(table, column)
     if cells.dtype == pl.String and are_dates:
@@ -137,16 +137,16 @@ def read_timestamps(
 
 def read_id_cells(table: Table, column: str) -> pl.Series:
     """Return a column of ids: Int64 if all cells are whole numbers, String otherwise."""
-    return as_id_cells(table, column, _filled_column(table, column))
+    return as_id_cells(table, column, _scalar_column(table, column))
 
 
 def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
     """Return the sorted ids among the cells and, for each cell, which of them it holds."""
     vocabulary = cells.unique().sort()
-    return ids_as_array(vocabulary), number_cells(cells, vocabulary)
+    return ids_as_array(vocabulary), index_cells(cells, vocabulary)
 
 
-def number_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:
+def index_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:
     """Return the position in a sorted `vocabulary` of every cell, -1 where it is not there."""
     if vocabulary.dtype == pl.Int64 and cells.dtype == pl.Int64 and len(vocabulary):
         ids, requested = vocabulary.to_numpy(), cells.to_numpy()
@@ -252,22 +252,23 @@ def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
     """Refuse a column with empty cells, naming the first."""
     if cells.null_count():
         row = int(cells.is_null().arg_true()[0])
+        others = more_rows(cells.null_count())
         raise DataError(
-            f"{table.locate(row)}: column {column!r} is empty there{and_more(cells.null_count())}; "
-            "fill it or drop such rows."
+            f"{table.locate(row)}: column {column!r} is empty there{others}; fill it or drop such "
+            "rows."
         )
 
 
-def and_more(n_rows: int) -> str:
+def more_rows(n_rows: int) -> str:
     """Return in how many rows beside the first something is found, as the end of a clause.
 
-    >>> and_more(1), and_more(2), and_more(5)
+    >>> further_rows(1), further_rows(2), more_rows(5)
     ('', ' and in 1 other row', ' and in 4 other rows')
     """
     return "" if n_rows == 1 else f" and in {n_rows - 1} other row{'s' if n_rows > 2 else ''}"
 
 
-def _filled_column(table: Table, column: str) -> pl.Series:
+def _scalar_column(table: Table, column: str) -> pl.Series:
     """Return the cells of a column, of which each must hold one value."""
     cells = table.frame[column]
     if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
@@ -295,7 +296,7 @@ def _check_cells(
 
 
 def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool) -> pl.Series:
-    text = with_day_first(cells) if month_first else cells
+    text = month_first_to_day_first(cells) if month_first else cells
     text = text.str.replace(r"\s*(UTC|GMT)\s*$", "Z")
     try:
         dates: pl.Series = text.str.to_datetime(strict=False, time_unit="us")
@@ -307,7 +308,7 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
         if not read.is_null().all():
             dates = read
             break
-    dated = [each.name for each in table.frame if each.name != column and looks_dated(each)]
+    dated = [each.name for each in table.frame if each.name != column and look_like_dates(each)]
     if dated:
         is_hour = dates.is_null() & cells.str.contains(r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*$")
         _check_cells(
@@ -345,12 +346,12 @@ def _rows_of_lists(table: Table, column: str) -> FloatArray:
     return features
 
 
-def columns_of_times(frame: pl.DataFrame) -> tuple[list[str], str]:
+def find_time_columns(frame: pl.DataFrame) -> tuple[list[str], str]:
     """Return the columns that hold times, and what these are: dates, or numbers if there are none.
 
     `frame`: all rows, or the first few, of columns that play no other part.
     """
-    dated = [cells.name for cells in frame if looks_dated(cells)]
+    dated = [cells.name for cells in frame if look_like_dates(cells)]
     if dated:
         return dated, "dates"
     found = [cells for cells in frame if _holds_epochs(cells)]
@@ -359,11 +360,11 @@ def columns_of_times(frame: pl.DataFrame) -> tuple[list[str], str]:
     return [cells.name for cells in found], kind
 
 
-def looks_dated(cells: pl.Series) -> bool:
+def look_like_dates(cells: pl.Series) -> bool:
     """Tell whether the first cells that are not empty are dates, as text or by their type."""
     if cells.dtype in (pl.Date, pl.Datetime):
         return True
-    first = cells.drop_nulls().head(N_LOOKED_AT)
+    first = cells.drop_nulls().head(N_SAMPLE_CELLS)
     if first.dtype != pl.String or not len(first):
         return False
     return any(all(map(form.match, first)) for form in (DATE, DAY_AND_MONTH, WRITTEN_OUT))
@@ -371,14 +372,14 @@ def looks_dated(cells: pl.Series) -> bool:
 
 def holds_times(cells: pl.Series) -> bool:
     """Tell whether the first cells are dates, or times since 1970."""
-    return looks_dated(cells) or _holds_epochs(cells)
+    return look_like_dates(cells) or _holds_epochs(cells)
 
 
 def _holds_epochs(cells: pl.Series) -> bool:
     """Tell whether the first cells are seconds or milliseconds since 1970, of the years we know."""
     if not (cells.dtype.is_numeric() or cells.dtype == pl.String):
         return False
-    first = cells.drop_nulls().head(N_LOOKED_AT).cast(pl.Float64, strict=False)
+    first = cells.drop_nulls().head(N_SAMPLE_CELLS).cast(pl.Float64, strict=False)
     if not len(first) or first.null_count():
         return False
     if any(first.is_between(*(unit * end for end in EPOCHS)).all() for unit in (1, 1000)):
@@ -388,11 +389,11 @@ def _holds_epochs(cells: pl.Series) -> bool:
     return bool((are_days & (first == first.floor())).all())
 
 
-def with_one_spelling(cells: pl.Series) -> pl.Series:
+def normalize_booleans(cells: pl.Series) -> pl.Series:
     """Return TRUE, True and true as one word, where cells hold that and its opposite alone."""
     if cells.dtype != pl.String:
         return cells
-    first = cells.head(N_LOOKED_AT).str.to_lowercase().str.strip_chars()
+    first = cells.head(N_SAMPLE_CELLS).str.to_lowercase().str.strip_chars()
     if not any(first.is_in([*pair, ""]).all() for pair in BOOLEANS):
         return cells
     plain = cells.str.strip_chars().str.to_lowercase()

@@ -69,7 +69,7 @@ class DelimitedText:
             yield reader.line_num + self.first_line - 1, cells
 
 
-FOREIGN = {
+FOREIGN_FORMATS = {
     (b"<!doctype html", b"<html"): "a page of HTML, perhaps to log in; download the file itself",
     (b"version https://git-lfs",): "a pointer of Git LFS; fetch the file itself (git lfs pull)",
     (b"pk\x03\x04",): "a workbook or an archive; name it .xlsx or .zip, whichever it is",
@@ -86,7 +86,7 @@ class NotUTF8Error(DataError):
 def decode(path: str, content: bytes, first_line: int = 1) -> str:
     """Return text, or name the first line that is not UTF-8."""
     begin = content[:100].lstrip().lower()
-    what = next((what for marks, what in FOREIGN.items() if begin.startswith(marks)), None)
+    what = next((what for marks, what in FOREIGN_FORMATS.items() if begin.startswith(marks)), None)
     if what is not None and first_line == 1:
         raise DataError(f"{path} is no table of text but {what}.")
     if b"\x00" in content:
@@ -136,7 +136,7 @@ def guess_separator(text: str) -> str:
     return BLANKS
 
 
-def without_comments(
+def strip_comments(
     text: str, separator: str | None, names: frozenset[str] = frozenset()
 ) -> tuple[str, int, int]:
     """Return text without its lines of comments, which begin with % or #.
@@ -176,7 +176,7 @@ def without_comments(
     return "\n".join(lines[first:]), first, n_blanked
 
 
-def without_titles(text: str) -> tuple[str, int]:
+def strip_titles(text: str) -> tuple[str, int]:
     """Return text without titles above its table, and how many lines these are.
 
     Lines of one cell, however cells may be apart, before lines that one mark divides into three or
@@ -226,11 +226,11 @@ def open_delimited(
     text = decode(path, content, first_line)
     if first_line == 1:
         may_name = frozenset() if header is False else known_names
-        text, n_dropped, n_blanked = without_comments(text, separator, may_name)
+        text, n_dropped, n_blanked = strip_comments(text, separator, may_name)
         first_line += n_dropped
         if n_dropped + n_blanked:
             report(f"skipped {counted(n_dropped + n_blanked, 'lines')} of comments in {path}")
-        text, n_titles = without_titles(text)
+        text, n_titles = strip_titles(text)
         first_line += n_titles
         if n_titles:
             report(f"skipped {counted(n_titles, 'lines')} above the names of the columns of {path}")
@@ -256,7 +256,7 @@ def open_delimited(
         header = names_columns or not any(_is_number(cell) for cell in first_cells)
         if not header:
             report(f"{path} has no header line; its columns are numbered from column_1")
-    if header and _ends_in_marks(draft):  # of which the header has none
+    if header and _has_trailing_separators(draft):  # of which the header has none
         text = text.replace(first := text.lstrip("\r\n").split("\n", 1)[0], first + separator, 1)
         draft = replace(draft, text=text)
     if header:
@@ -265,7 +265,7 @@ def open_delimited(
     return replace(draft, has_header=header)
 
 
-def _ends_in_marks(document: DelimitedText) -> bool:
+def _has_trailing_separators(document: DelimitedText) -> bool:
     """Tell whether every line but the first has an empty cell more than that."""
     first, *rows = [each for _, each in islice(document.records(), N_HEAD_RECORDS) if each]
     return bool(rows) and all(len(e) - len(first) == 1 and not e[-1].strip() for e in rows)

@@ -40,7 +40,7 @@ def sheet_as_text(
             "again, or save it as CSV."
         ) from None
     filled = [title for title, rows in sheets.items() if rows]
-    chosen = _chosen(path, list(sheets), filled, sheet)
+    chosen = _find_sheet(path, list(sheets), filled, sheet)
     others = [title for title in filled if title != chosen]
     if others and sheet is None:
         report(
@@ -48,7 +48,7 @@ def sheet_as_text(
             "(--sheet names another)"
         )
     rows = sheets[chosen]
-    begin = _first_of_table(rows)
+    begin = _table_start(rows)
     if begin:
         report(f"skipped {counted(begin, 'rows')} above the names of the columns of {path}")
     width = max(len(row) for row in rows)
@@ -57,7 +57,7 @@ def sheet_as_text(
     return stream.getvalue().encode(), begin + 1
 
 
-def _chosen(path: str, titles: list[str], filled: list[str], sheet: str | None) -> str:
+def _find_sheet(path: str, titles: list[str], filled: list[str], sheet: str | None) -> str:
     """Return the sheet that was named, or the first that holds something."""
     if sheet is None:
         if not filled:
@@ -76,7 +76,7 @@ def _chosen(path: str, titles: list[str], filled: list[str], sheet: str | None) 
     return name
 
 
-def _first_of_table(rows: list[list[str]]) -> int:
+def _table_start(rows: list[list[str]]) -> int:
     """Return where the table begins: what stands above is empty, or a title in a cell or two."""
     n_filled = [sum(map(bool, row)) for row in rows]
     widest = max(n_filled)

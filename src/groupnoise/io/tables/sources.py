@@ -39,7 +39,7 @@ _JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[\s*)?\{\s*["}]')
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
 
 
-def say_nothing(sentence: str) -> None:
+def ignore_report(sentence: str) -> None:
     """Drop a report nobody asked for."""
 
 
@@ -90,11 +90,11 @@ class Source:
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of one file, decompressed; a file without any is refused."""
-        with self._open(path) as stream, _explaining(path):
+        with self._open(path) as stream, _convert_read_errors(path):
             content = stream.read()
         if self._has_old_line_ends(content):
             content = content.replace(b"\r", b"\n")
-        content = self._divided(content)
+        content = self._with_tabs(content)
         if not content.strip():
             raise DataError(f"{path} is empty; give a file with at least one row.")
         return content
@@ -104,7 +104,7 @@ class Source:
         with self._open(path) as stream:
             rest, has_old_line_ends = b"", None
             while True:
-                with _explaining(path):
+                with _convert_read_errors(path):
                     block = stream.read(n_bytes)
                 if not block:
                     break
@@ -116,12 +116,12 @@ class Source:
                 if end == 0:
                     rest += block
                     continue
-                yield self._divided(rest + block[:end])
+                yield self._with_tabs(rest + block[:end])
                 rest = block[end:]
             if rest:
-                yield self._divided(rest)
+                yield self._with_tabs(rest)
 
-    def _divided(self, lines: bytes) -> bytes:
+    def _with_tabs(self, lines: bytes) -> bytes:
         return lines.replace(DOUBLE_COLON, b"\t") if self.has_double_colons else lines
 
     def _has_old_line_ends(self, content: bytes) -> bool:
@@ -138,7 +138,7 @@ class Source:
 
     def open_binary(self, path: str) -> Any:
         """Return a file in which a reader may seek; the caller closes it."""
-        with _explaining(path):
+        with _convert_read_errors(path):
             if self.filesystem is None:
                 return Path(path).open("rb")
             return self.filesystem.open_input_file(path)
@@ -153,7 +153,7 @@ class Source:
                 stream = opened.enter_context(zipfile.ZipFile(stream)).open(self.member)
             stream = self._as_utf8(stream)
             if self.is_list:
-                with _explaining(path):
+                with _convert_read_errors(path):
                     stream = io.BytesIO(_lines_of_list(path, stream.read()))
             yield stream
 
@@ -164,7 +164,7 @@ class Source:
 
 
 @contextmanager
-def _explaining(path: str) -> Iterator[None]:
+def _convert_read_errors(path: str) -> Iterator[None]:
     """Turn what goes wrong while a file is opened or read into one sentence."""
     try:
         yield
@@ -211,7 +211,7 @@ def find_source(
     else:
         paths = _list_local(place)
     if format is not None:
-        return _with_lists(Source(tuple(paths), format, filesystem, encoding=encoding))
+        return _detect_json_list(Source(tuple(paths), format, filesystem, encoding=encoding))
     member = None
     if filesystem is None and len(paths) == 1 and _suffix(place) == ".zip":
         member = _only_member(place)
@@ -224,12 +224,12 @@ def find_source(
             f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "
             "also with .gz) and is no text; rename it or give the format."
         )
-    return _with_lists(_told_by_lines(files) if files.format == "text" else files)
+    return _detect_json_list(_guess_text_format(files) if files.format == "text" else files)
 
 
 def _only_member(path: str) -> str:
     """Return the one file of text in a zip archive."""
-    with _explaining(path), zipfile.ZipFile(path) as archive:
+    with _convert_read_errors(path), zipfile.ZipFile(path) as archive:
         members = [each for each in archive.infolist() if not each.is_dir()]
     files = [each for each in members if not each.filename.startswith(("__MACOSX/", "."))]
     formats = [FORMAT_OF_SUFFIX.get(_suffix(each.filename), "text") for each in files]
@@ -241,7 +241,7 @@ def _only_member(path: str) -> str:
     return files[0].filename
 
 
-def _with_lists(files: Source) -> Source:
+def _detect_json_list(files: Source) -> Source:
     """Return JSON that begins with a list as such."""
     if files.format != "jsonl":
         return files
@@ -289,7 +289,7 @@ def _holds_text(files: Source) -> bool:
     return b"\x00" not in head
 
 
-def _told_by_lines(files: Source) -> Source:
+def _guess_text_format(files: Source) -> Source:
     """Return text as CSV or TSV where a mark divides all of its first lines; else as it is.
 
     Lines that tabs divide into a user and an item, or a user and all items, stay text.

@@ -30,9 +30,9 @@ from groupnoise.io.tables.delimited import (
     parse_delimited,
     read_separator,
 )
-from groupnoise.io.tables.plain_cells import plain_cells, with_points
+from groupnoise.io.tables.nested_cells import convert_decimal_commas, flatten_nested
 from groupnoise.io.tables.sheets import sheet_as_text
-from groupnoise.io.tables.sources import Report, Source, find_source, name_of, say_nothing
+from groupnoise.io.tables.sources import Report, Source, find_source, ignore_report, name_of
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")
@@ -152,10 +152,10 @@ def read_table(
     `words`: columns, or patterns of columns, whose cells are no numbers whatever they look like.
     `report`: told of each guess, one sentence at a time.
     """
-    tell = report or say_nothing
+    tell = report or ignore_report
     if not isinstance(source, (str, Path, Source)):
         table = Table(as_polars(source), "frame", "the frame", lambda row: f"row {row}")
-        return _checked(_plain(table, tell))
+        return _check_not_empty(_flattened(table, tell))
     files = source
     if not isinstance(files, Source):
         files = find_source(files, format=format, filesystem=filesystem, encoding=encoding)
@@ -186,7 +186,7 @@ def read_table(
     ]
     if files.format in (*DELIMITED, "xlsx"):
         tables = [replace(each, frame=_drop_unnamed(each.frame, each.origin)) for each in tables]
-    return _checked(join_tables(tables, files.name))
+    return _check_not_empty(join_tables(tables, files.name))
 
 
 def read_content(
@@ -208,22 +208,24 @@ def read_content(
         if format == "text" and separator is None:
             separator = guess_separator(decode(path, content, first_line))
         table = _read_delimited(path, content, separator, header, first_line, report)
-        table, may_guess = without_totals(table, report), table.separator != ","
+        table, may_guess = drop_total_row(table, report), table.separator != ","
     elif format == "xlsx":
         text, first_row = sheet_as_text(path, content, report, sheet)
         table = _read_delimited(path, text, ",", header, first_row, report, is_sheet=True)
-        table, may_guess = without_totals(table, report), True
+        table, may_guess = drop_total_row(table, report), True
     elif format == "jsonl":
         table = _read_json_lines(path, content, first_line)
     else:
         table = _read_binary(path, content, format)
-    tell = report if first_line == 1 else say_nothing
-    table = _plain(table, tell)
-    frame = with_points(table.frame, path, tell, decimal=decimal, may_guess=may_guess, words=words)
+    tell = report if first_line == 1 else ignore_report
+    table = _flattened(table, tell)
+    frame = convert_decimal_commas(
+        table.frame, path, tell, decimal=decimal, may_guess=may_guess, words=words
+    )
     return replace(table, frame=frame)
 
 
-def without_totals(table: Table, report: Report) -> Table:
+def drop_total_row(table: Table, report: Report) -> Table:
     """Return text without its last row where that sums the others up and lacks what they hold."""
     if len(table) < 2:
         return table
@@ -237,8 +239,8 @@ def without_totals(table: Table, report: Report) -> Table:
     return replace(table, frame=table.frame[:-1])
 
 
-def _plain(table: Table, report: Report) -> Table:
-    frame, rows = plain_cells(table.frame, report)
+def _flattened(table: Table, report: Report) -> Table:
+    frame, rows = flatten_nested(table.frame, report)
     return replace(table if rows is None else table.take(rows), frame=frame)
 
 
@@ -386,7 +388,7 @@ def _is_unnamed(column: str) -> bool:
     return not column or column.startswith("_duplicated_")
 
 
-def _checked(table: Table) -> Table:
+def _check_not_empty(table: Table) -> Table:
     if len(table) == 0:
         raise DataError(f"{table.origin} has columns but 0 rows; at least one is needed.")
     return table

@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.tables.delimited import without_comments
+from groupnoise.io.tables.delimited import strip_comments
 from groupnoise.io.tables.table import read_table
 
 
@@ -18,7 +18,7 @@ from groupnoise.io.tables.table import read_table
     ],
 )
 def test_what_is_a_comment(text, left):
-    assert without_comments(text, ",") == left
+    assert strip_comments(text, ",") == left
 
 
 def test_a_bad_cell_after_comments_is_named_by_its_line(tmp_path):

@@ -7,7 +7,7 @@ from groupnoise.clicks import read_clicks
 from groupnoise.clicks.reading.streaming import convert_clicks
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns.names import usual_column
-from groupnoise.io.columns.setting_guess import guess_setting, settings_of_columns
+from groupnoise.io.columns.setting_guess import guess_setting, settings_by_columns
 from groupnoise.io.tables.table import read_table
 
 CLICKS = [
@@ -93,7 +93,7 @@ def test_lists_of_equal_length_stay_histories(tmp_path):
     ],
 )
 def test_what_users_and_items_are_called(columns, settings):
-    assert settings_of_columns(columns) == settings
+    assert settings_by_columns(columns) == settings
 
 
 def test_a_usual_name_goes_before_a_kind_and_the_first_of_its_kind_before_others():

@@ -12,7 +12,7 @@ import pytest
 from groupnoise.audit.clean import rewritten_cell, write_cleaned_table
 from groupnoise.bags import read_bags
 from groupnoise.candidates import read_candidates
-from groupnoise.cli.sources import DataOptions, find_data
+from groupnoise.cli.sources import DataOptions, load_data
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.reading.streaming import convert_clicks
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
@@ -464,11 +464,11 @@ def test_who_says_that_a_file_holds_bags_need_not_name_their_columns(tmp_path, c
     frame = pl.DataFrame({**columns, "photo": columns["slide"], "finding": columns["diagnosis"]})
     path = tmp_path / "photos.csv"
     frame.drop("slide", "diagnosis").write_csv(path)
-    found = find_data(str(path), DataOptions(setting="mil"))
+    found = load_data(str(path), DataOptions(setting="mil"))
     assert (found.setting.name, len(found.dataset.bags)) == ("mil", 40)
     assert "'photo' as the bag" in capsys.readouterr().err
     with pytest.raises(MissingColumnError, match="looks like the user"):
-        find_data(str(path), DataOptions(setting="rs"))
+        load_data(str(path), DataOptions(setting="rs"))
 
 
 def test_methods_of_another_setting_are_told_which():

@@ -8,7 +8,7 @@ import pytest
 from groupnoise.bags.reading.reader import read_bags
 from groupnoise.candidates.reading import read_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns.roles import read_as_remembered
+from groupnoise.io.columns.roles import read_like_training_file
 
 ROWS = [
     ("r1", "Goal, goal and a late win", "sport|food"),
@@ -81,6 +81,6 @@ def test_a_remembered_encoding_helps_where_a_file_is_not_utf8(tmp_path, encoding
     rows = [f"b{row // 2},{'Übel' if row // 2 % 2 else 'gut'},{row}.5" for row in range(8)]
     path.write_bytes("\n".join(["bag,label,x", *rows]).encode(encoding))
     remembered = {"group": "bag", "encoding": "cp1252"}
-    data, used = read_as_remembered(partial(read_bags, path), {}, remembered, None)
+    data, used = read_like_training_file(partial(read_bags, path), {}, remembered, None)
     assert sorted(data.class_names) == ["gut", "Übel"]
     assert ("encoding" in used) == (encoding == "cp1252")

@@ -50,17 +50,17 @@ MIN_REPEATS = 4.0
 MIN_DIGITS, LONG = 4, 8
 MIN_EVEN, MAX_GAP = 50, 0.1
 """Different codes from which on, and how far at most, they may lie from an even spread."""
-KEPT = "--features takes it if you name it"
+OVERRIDE_HINT = "--features takes it if you name it"
 
 
 @dataclass(frozen=True)
-class RowAnswers:
+class RowTargets:
     """What rows are labelled with: `labels` of shape (n_rows, n_classes), and `class_names`."""
 
     labels: BoolArray
     class_names: Sequence[str]
 
-    def given_away(self, cells: pl.Series, group_of_row: IntArray | None) -> str | None:
+    def leak_reason(self, cells: pl.Series, group_of_row: IntArray | None) -> str | None:
         """Say how a column gives the answer away, or return None.
 
         One of the candidates in each row is the truth; a value that all bags with a label hold and
@@ -115,7 +115,7 @@ class RowAnswers:
         return bool(cost[rows, columns].sum() + n_choices < MAX_LOG_CHANCE)
 
 
-def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = None) -> str | None:
+def exclusion_reason(table: Table, column: str, group_of_row: IntArray | None = None) -> str | None:
     """Say why a numeric column is no feature: an id, a row number, a constant; or return None."""
     if is_id_name(column):
         return "an id"
@@ -129,9 +129,9 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
     filled: FloatArray = numbers.drop_nulls().to_numpy()
     if len(filled) >= MIN_ROWS and (filled == np.floor(filled)).all() and not holds_times(cells):
         if _has_leading_zeros(text):
-            return f"codes with zeros in front; {KEPT}"
+            return f"codes with zeros in front; {OVERRIDE_HINT}"
         if len(filled) < len(numbers) and _are_codes(filled):
-            return f"whole numbers as ids are; {KEPT}"
+            return f"whole numbers as ids are; {OVERRIDE_HINT}"
     if len(filled) < len(numbers):
         return None
     values = filled
@@ -141,18 +141,20 @@ def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = No
         return None
     if holds_times(cells):
         return "times"
-    if _numbers_without_gap(values):
+    if _is_contiguous_range(values):
         return "row numbers"
     if (np.diff(values) > 0).all():
         return "rises from row to row, as ids do"
-    of_groups = None if group_of_row is None else _numbering_of_groups(values, group_of_row)
-    return of_groups or (f"whole numbers as ids are; {KEPT}" if _are_codes(values) else None)
+    of_groups = None if group_of_row is None else _group_number_reason(values, group_of_row)
+    return of_groups or (
+        f"whole numbers as ids are; {OVERRIDE_HINT}" if _are_codes(values) else None
+    )
 
 
-def about_shortened_ids(ids: NDArray[Any], what: str) -> Iterator[str]:
+def shortened_id_warnings(ids: NDArray[Any], what: str) -> Iterator[str]:
     """Yield a sentence where ids are numbers that a spreadsheet shortened; `what`: whose ids.
 
-    >>> next(about_shortened_ids(np.array(["1.00001E+12", "1.00002E+12"]), "users"))[:34]
+    >>> next(shortened_id_warnings(np.array(["1.00001E+12", "1.00002E+12"]), "users"))[:34]
     "ids of users look as '1.00001E+12'"
     """
     few = ids[:FIRST_ROWS].tolist() if ids.dtype.kind == "U" else []
@@ -164,7 +166,7 @@ def about_shortened_ids(ids: NDArray[Any], what: str) -> Iterator[str]:
         )
 
 
-def say_of_nines(matrix: FloatArray, columns: Sequence[str], report: Report) -> None:
+def report_sentinel_values(matrix: FloatArray, columns: Sequence[str], report: Report) -> None:
     """Say where a number of nines, such as -999, recurs far from all others.
 
     Farther than these lie from each other, as it does where it means that a number is missing.
@@ -192,7 +194,7 @@ def is_id_name(column: str) -> bool:
     return words[-1] in ID_WORDS or NUMBERED.search(" ".join(words)) is not None
 
 
-def _numbers_without_gap(values: FloatArray) -> bool:
+def _is_contiguous_range(values: FloatArray) -> bool:
     """Tell whether whole numbers are all different and fill the range they span."""
     span = values.max() - values.min() + 1
     return bool(span == len(values) and len(np.unique(values)) == len(values))
@@ -238,13 +240,13 @@ def _are_codes(values: FloatArray) -> bool:
     )
 
 
-def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | None:
+def _group_number_reason(values: FloatArray, group_of_row: IntArray) -> str | None:
     """Say whether a column numbers the groups, or the rows inside each of them."""
     groups, first, codes = np.unique(group_of_row, return_index=True, return_inverse=True)
     if len(groups) == len(values):
         return None
-    if _counts_in_groups(values, codes):
-        return f"row numbers of each group; {KEPT}"
+    if _counts_rows(values, codes):
+        return f"row numbers of each group; {OVERRIDE_HINT}"
     if len(groups) < MIN_ROWS:
         return None
     of_group = values[first]
@@ -255,18 +257,18 @@ def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | No
         lengths = {len(str(int(each))) for each in of_group}
         is_even = len(lengths) == 1 and min(lengths) >= MIN_DIGITS
         if (is_even and n_different >= MOSTLY * len(groups)) or _are_codes(of_group):
-            return f"whole numbers as ids are; {KEPT}"
+            return f"whole numbers as ids are; {OVERRIDE_HINT}"
     return None
 
 
-def numbers_rows(frame: pl.DataFrame, column: str, group: str) -> bool:
+def counts_rows_within_groups(frame: pl.DataFrame, column: str, group: str) -> bool:
     """Tell whether a column of whole numbers, as text or not, numbers the rows of each group."""
     numbers = frame[column].cast(pl.Float64, strict=False)
     codes: IntArray = frame[group].fill_null("").rank("dense").cast(pl.Int64).to_numpy()
-    return not numbers.null_count() and _counts_in_groups(numbers.to_numpy(), codes)
+    return not numbers.null_count() and _counts_rows(numbers.to_numpy(), codes)
 
 
-def _counts_in_groups(values: FloatArray, codes: IntArray) -> bool:
+def _counts_rows(values: FloatArray, codes: IntArray) -> bool:
     """Tell whether the rows of nearly every group are numbered, in whatever order they stand.
 
     From one number on, without a gap. Groups of two rows do not count, for two values of a feature

@@ -13,9 +13,9 @@ from itertools import islice
 from groupnoise.core.words import MAX_PARTS, counted, join_with_and
 from groupnoise.io.labels.spellings import (
     MIN_REASON,
-    says_nothing,
+    is_no_answer,
     spelling_key,
-    without_marks,
+    strip_punctuation,
 )
 
 MAX_LETTERS = 5
@@ -32,7 +32,7 @@ _BECAUSE = re.compile(r"\W*\b(?:because|since|due to|weil|parce que|porque|perch
 _TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\s+")
 
 
-def heard_labels(
+def normalize_labels(
     counts: Mapping[str, int], *, keep: Collection[str] = (), listed: Sequence[str] | None = None
 ) -> dict[str, str | None]:
     """Return the labels that are heard as another spelling of one, or as none (None).
@@ -41,7 +41,7 @@ def heard_labels(
     how often each was written. `keep`: labels that stay as they are. `listed`: all labels there
     are, where somebody says so.
 
-    >>> heard_labels({"offer": 9, "Offer": 3, "ham": 5, "?": 4})
+    >>> normalize_labels({"offer": 9, "Offer": 3, "ham": 5, "?": 4})
     {'Offer': 'offer', '?': None}
     """
     sure = {*keep, *(listed or ())}
@@ -49,9 +49,9 @@ def heard_labels(
     key_of = {name: spelling_key(name) for name in {*counts, *sure}}
     by_key = Counter(dict.fromkeys(key_of.values(), 0))
     by_key.update({key_of[name]: n_said for name, n_said in counts.items()})
-    answers = labels_in_answers(by_key)
+    answers = match_phrased_labels(by_key)
     # Who names a label and says what he cannot tell beside it names that label.
-    none = {name for name in labels if says_nothing(answers.get(key_of[name], name), counts)}
+    none = {name for name in labels if is_no_answer(answers.get(key_of[name], name), counts)}
     if len({spelling_key(name) for name in {*counts, *sure} - none}) < 2:
         none = set()  # words beside one label tell it from nothing
     spellings: dict[str, list[str]] = {}
@@ -63,34 +63,34 @@ def heard_labels(
     letters = [key for key, names in same.items() if len(key) == 1 < len(set(map(_bare, names)))]
     if len(letters) > MAX_LETTERS:
         same = {key: names for key, names in same.items() if key not in letters}
-    heard: dict[str, str | None] = {}
+    synonyms: dict[str, str | None] = {}
     for key, names in same.items():
         meant = [name for name in names if name in sure] or [
             max(names, key=lambda name: (key_of[name] == key, _bare(name) == name,
                                          counts.get(name, 0), name))
         ]  # fmt: skip
         if len(meant) == 1:  # who lists two of them means two
-            heard |= {name: meant[0] for name in names if name != meant[0]}
-    return {name: heard.get(name) for name in counts if name in heard or name in none}
+            synonyms |= {name: meant[0] for name in names if name != meant[0]}
+    return {name: synonyms.get(name) for name in counts if name in synonyms or name in none}
 
 
 def _bare(name: str) -> str:
-    return without_marks(name.strip())
+    return strip_punctuation(name.strip())
 
 
-def heard_in_words(
-    heard: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
+def normalization_messages(
+    synonyms: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
 ) -> list[str]:
     """Return sentences about labels that are heard as others or as none, with how to keep them."""
     said = []
-    none = [name for name, meant in heard.items() if meant is None]
+    none = [name for name, meant in synonyms.items() if meant is None]
     if none:
         n_none = sum(counts[name] for name in none)
         said.append(
             f"took {join_with_and(map(repr, none))} as {what} ({counted(n_none, times)}); to keep "
             f"them as labels, say --keep-label {_option(none)}"
         )
-    pairs = [(name, meant) for name, meant in heard.items() if meant is not None]
+    pairs = [(name, meant) for name, meant in synonyms.items() if meant is not None]
     spelt = [pair for pair in pairs if len(set(map(spelling_key, pair))) == 1]
     named = [pair for pair in pairs if pair not in spelt]
     for each, why in (
@@ -113,7 +113,7 @@ def _option(names: Sequence[str]) -> str:
     return text if text.replace(",", "").isalnum() else f'"{text}"'
 
 
-def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
+def match_phrased_labels(counts: Mapping[str, int]) -> dict[str, str]:
     """Return the answers that name one known label in other words, and that label.
 
     Such as `category: cat`, `the animal is a cat` or `cat, because it has whiskers and a tail`.
@@ -123,19 +123,19 @@ def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
     small letters.
 
     >>> said = {"cat": 5, "dog": 5, "label: cat": 1, "label: dog": 2, "food: other": 2}
-    >>> labels_in_answers(said)
+    >>> match_phrased_labels(said)
     {'label: cat': 'cat', 'label: dog': 'dog'}
     """
     found: dict[str, str] = {}
     leads: dict[str, dict[str, str | None]] = {}
     reasons: dict[str, str] = {}
     for key in counts:
-        label = _before_a_reason(key, counts)
+        label = _label_before_reason(key, counts)
         if label is not None:
             reasons[key] = label
         for lead in islice(_LEAD.finditer(key), MAX_LEADS):
-            rest = without_marks(key[lead.end() :])
-            named = rest if rest in counts else _before_a_reason(rest, counts)
+            rest = strip_punctuation(key[lead.end() :])
+            named = rest if rest in counts else _label_before_reason(rest, counts)
             leads.setdefault(lead.group(), {})[key] = named
     for answers in leads.values():
         if None not in answers.values() and len(set(answers.values())) >= MIN_ALIKE:
@@ -149,10 +149,10 @@ def labels_in_answers(counts: Mapping[str, int]) -> dict[str, str]:
     return {key: label for key, label in found.items() if label not in found}
 
 
-def _before_a_reason(key: str, known: Collection[str]) -> str | None:
+def _label_before_reason(key: str, known: Collection[str]) -> str | None:
     """Return the known label that an answer begins with, if a reason or a percentage follows."""
     for tail in _TAIL.finditer(key, 0, MAX_LENGTH):
-        label = without_marks(key[: tail.start()])
+        label = strip_punctuation(key[: tail.start()])
         if label in known:
             rest = key[tail.end() :]
             is_reason = len(rest.split()) >= MIN_REASON

@@ -37,7 +37,7 @@ MAX_OPENED = 4
 """Columns of parts of objects that a sentence names."""
 
 
-def with_vectors(frame: pl.DataFrame) -> pl.DataFrame:
+def parse_vectors(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table whose lists of numbers in text, as frames write embeddings, are lists.
 
     Whole numbers stay: such lists may be labels. The minus of printed text is that of numbers.
@@ -59,7 +59,7 @@ def with_vectors(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(found)
 
 
-def with_points(
+def convert_decimal_commas(
     frame: pl.DataFrame,
     path: str,
     report: Report,
@@ -102,7 +102,7 @@ def with_points(
     )
 
 
-def columns_of_words(*given: str | Sequence[str] | None) -> list[str]:
+def non_numeric_columns(*given: str | Sequence[str] | None) -> list[str]:
     """Return the columns and patterns that a user named for parts whose cells are no numbers."""
     return [
         name.strip()
@@ -136,13 +136,13 @@ def holds_numbers(cells: pl.Series) -> bool:
     return bool(2 * numbers.count() > cells.count())
 
 
-def plain_cells(frame: pl.DataFrame, report: Report) -> tuple[pl.DataFrame, IntArray | None]:
+def flatten_nested(frame: pl.DataFrame, report: Report) -> tuple[pl.DataFrame, IntArray | None]:
     """Return a column of each part of objects, and a row of each inner list or object.
 
     And of each row the one it was in, or None where no list was opened. Lists of equally many lists
     in every row may be pictures, and stay for their reader to refuse.
     """
-    frame = _without_objects(with_vectors(frame), report)
+    frame = _unnest_objects(parse_vectors(frame), report)
     records = [name for name in frame.columns if _holds_records(frame[name])]
     lists = records or [name for name, kind in frame.schema.items() if _holds_rows(kind)]
     if len(lists) != 1:
@@ -157,7 +157,7 @@ def plain_cells(frame: pl.DataFrame, report: Report) -> tuple[pl.DataFrame, IntA
     frame = frame[rows].with_columns(inner)
     what = "object" if records else "list of numbers"
     report(f"made a row of each {what} in the cells of column {name!r}")
-    return (_without_objects(frame, report) if records else frame), rows
+    return (_unnest_objects(frame, report) if records else frame), rows
 
 
 def _holds_rows(kind: pl.DataType) -> bool:
@@ -187,7 +187,7 @@ def _is_of_numbers(kind: object) -> bool:
     return inner is not None and bool(inner.is_numeric())
 
 
-def _without_objects(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
+def _unnest_objects(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
     """Return columns of objects as a column of each of their parts: `user.id`, `user.country`.
 
     Objects of numbers alone that are never negative may be weights of labels and stay, unless they

@@ -17,7 +17,7 @@ from groupnoise.io.labels.spellings import MISSING
 from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
-Learned: TypeAlias = Mapping[str, float | Sequence[float]]
+ImputerState: TypeAlias = Mapping[str, float | Sequence[float]]
 """By column the number that fills gaps, or the median, the least and the greatest number."""
 MAX_NAMED = 5
 """Columns with missing numbers that a sentence names."""
@@ -29,7 +29,7 @@ FILL_THEM = "fill them with the median of their column (`fill`, --fill median)"
 
 
 @dataclass
-class Fill:
+class Imputer:
     """What stands in place of numbers that are missing.
 
     `values`: by column; those of columns that were read are added, so that further files are filled
@@ -74,7 +74,7 @@ class Fill:
                 f"{high[at]:.4g} where the model learned: {OTHER_UNITS}"
             )
 
-    def into(self, table: Table, columns: Sequence[str]) -> Table:
+    def fill_table(self, table: Table, columns: Sequence[str]) -> Table:
         """Return the table without gaps in these columns; other cells stay for their reader."""
         filled, n_filled = [], dict[str, int]()
         for column in columns:
@@ -93,10 +93,10 @@ class Fill:
                 numbers[is_gap] = self.values[column]
                 filled.append(pl.Series(column, numbers))
                 n_filled[column] = int(is_gap.sum())
-        self._tell(n_filled)
+        self._report_filled(n_filled)
         return replace(table, frame=table.frame.with_columns(filled))
 
-    def into_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
+    def fill_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
         """Fill the gaps of features in place; a column without any number stays as it is."""
         n_filled = dict.fromkeys(names, 0)
         for at, name in enumerate(names):
@@ -107,15 +107,15 @@ class Fill:
             if is_gap.any() and name in self.values:
                 rows[is_gap, at] = self.values[name]
                 n_filled[name] = int(is_gap.sum())
-        self._tell(n_filled)
+        self._report_filled(n_filled)
 
-    def _tell(self, n_filled: Mapping[str, int]) -> None:
+    def _report_filled(self, n_filled: Mapping[str, int]) -> None:
         if found := [name for name, n_cells in n_filled.items() if n_cells]:
             many = counted(sum(n_filled.values()), "missing numbers")
-            self.report(f"filled {many} in {_named(found)} {self.how}")
+            self.report(f"filled {many} in {_quoted_columns(found)} {self.how}")
 
 
-def fill_of(fill: str | Learned | None, report: Report) -> Fill | None:
+def make_imputer(fill: str | ImputerState | None, report: Report) -> Imputer | None:
     """Return how missing numbers of a table are filled; None where they are refused.
 
     `fill`: "median", "no", or what an earlier file had; None fills columns of which most numbers
@@ -126,7 +126,7 @@ def fill_of(fill: str | Learned | None, report: Report) -> Fill | None:
             name: [float(each)] if isinstance(each, (int, float)) else list(each)
             for name, each in fill.items()
         }
-        return Fill(
+        return Imputer(
             report,
             {name: median for name, (median, *_) in known.items()},
             "as when the model was fitted",
@@ -136,10 +136,10 @@ def fill_of(fill: str | Learned | None, report: Report) -> Fill | None:
         )
     if fill is None:
         how = "with the median of the column (--fill no refuses them)"
-        return Fill(report, how=how, most=MAX_GAPS, min_rows=MIN_ROWS)
+        return Imputer(report, how=how, most=MAX_GAPS, min_rows=MIN_ROWS)
     if fill not in ("median", "no"):
         raise ParameterError(f"fill (--fill) must be median or no; got {fill!r}.")
-    return Fill(report) if fill == "median" else None
+    return Imputer(report) if fill == "median" else None
 
 
 def check_no_gaps(table: Table, columns: Sequence[str], remedy: str = FILL_THEM) -> None:
@@ -154,8 +154,9 @@ def check_no_gaps(table: Table, columns: Sequence[str], remedy: str = FILL_THEM)
         return
     rows = np.flatnonzero(np.logical_or.reduce([each.to_numpy() for each in gaps.values()]))
     others = f", and {counted(len(rows) - 1, 'further rows')}" if len(rows) > 1 else ""
+    columns_named = _quoted_columns(list(gaps))
     raise DataError(
-        f"{table.locate(int(rows[0]))}{others}: numbers are missing in {_named(list(gaps))}; "
+        f"{table.locate(int(rows[0]))}{others}: numbers are missing in {columns_named}; "
         f"{remedy}, drop these rows, or name other columns with `features` (--features)."
     )
 
@@ -170,7 +171,7 @@ def find_gaps(cells: pl.Series) -> pl.Series:
     return is_gap | cells.is_nan().fill_null(True) if cells.dtype.is_float() else is_gap
 
 
-def _named(columns: Sequence[str]) -> str:
+def _quoted_columns(columns: Sequence[str]) -> str:
     more = f" and {len(columns) - MAX_NAMED} more" if len(columns) > MAX_NAMED else ""
     many = "columns" if len(columns) > 1 else "column"
     return f"the {many} {', '.join(map(repr, columns[:MAX_NAMED]))}{more}"
