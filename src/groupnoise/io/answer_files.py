@@ -1,6 +1,6 @@
-"""Tables of answers as files: CSV, JSON, Parquet or a spreadsheet; and which columns were answers.
+"""Writing tables as CSV, JSON, Parquet or a spreadsheet, and recognizing those of `resolve`.
 
-What `resolve` wrote or `review` exported is known again by its columns.
+Tables written by `resolve` or exported by `review` are recognized by their columns.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ FORMATS = (".csv", ".jsonl", ".parquet", ".xlsx")
 TABLE_FORMATS = ("csv", "parquet", "json")
 BLOCK_ROWS = 1 << 16
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?(e[+-]?[0-9]{1,2})?", re.ASCII)
-"""Text that means a number: without zeros in front, and of at most 15 digits before the point."""
+"""Text of a number without leading zeros and with at most 15 digits before the point."""
 RESOLVE_COLUMNS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
 ANSWER = "answer"
-"""What a person answered; empty where nobody did."""
+"""The answer of a person; empty where nobody answered."""
 REVIEW_COLUMNS = (ANSWER, "answered_by", "note")
-"""The columns that an export of `review` has besides."""
+"""Further columns of an export of `review`."""
 INPUT_PREFIX = "input_"
-"""Put before a column of the input that is called as one of the answers."""
+"""Prefix of input columns whose name is that of an answer."""
 BAG_REVIEW_COLUMNS = ("bag", "label", "object", "answered_by")
-"""The columns by which an export of `review` about bags is known: an object per bag and label."""
+"""Columns of an export of `review` about bags: an object per bag and label."""
 RESOLVE_MARKERS = ("probability", "margin", "agreement", "look")
-"""Answers by which a file of `resolve` is known; all of them are numbers."""
+"""Numeric columns that identify a file of `resolve`."""
 PART_SEPARATOR, NAME_SEPARATOR, LABEL_MARK = "; ", ", ", ": "
-"""How a cell of `why` is put together: `cat: ann, bob; dog: eve; rows like it: ...`."""
+"""Separators in a cell of `why`: `cat: ann, bob; dog: eve; rows like it: ...`."""
 SIMILAR_ROWS = "rows like it"
 
 
 def check_format(path: Path, option: str = "--output") -> None:
-    """Refuse a file whose suffix names no format that is written."""
+    """Refuse a file whose suffix is not an output format."""
     if path.suffix not in FORMATS:
         raise ParameterError(f"{option} must end in {', '.join(FORMATS)}; got {path.name!r}.")
     if path.suffix == ".xlsx":
@@ -56,7 +56,7 @@ def check_format(path: Path, option: str = "--output") -> None:
 def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
     """Write a table in the form its suffix names."""
     check_format(path)
-    # Objects of JSON lines were read with all names in every row, nothing where one was missing.
+    # Objects of JSON lines are read with all keys in every row, null where one was missing.
     columns = {name: [_drop_missing(cell) for cell in cells] for name, cells in columns.items()}
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
@@ -90,7 +90,7 @@ def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
     def as_cell(value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        # Without this, text that begins with = would be run as a formula.
+        # Otherwise text that begins with = would be a formula.
         cell = openpyxl.cell.WriteOnlyCell(
             sheet, openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub("", value)
         )
@@ -99,14 +99,14 @@ def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
 
     for row in (names, *rows):
         sheet.append([as_cell(_json_if_nested(value)) for value in row])
-    with path.open("wb") as stream:  # a temporary name has no suffix that openpyxl would take
+    with path.open("wb") as stream:  # openpyxl refuses the suffix of a temporary name
         book.save(stream)
 
 
 def _as_numbers(cells: list[Any]) -> list[Any]:
-    """Return numbers where all cells of a column are numbers in text, as cells of CSV are.
+    """Return numbers if all cells of a column are numbers written as text, as in CSV.
 
-    Text that a number would not give back stays: 007, and ids of more digits than a sheet keeps.
+    Text such as 007, and ids with more digits than a sheet keeps, stay text.
     """
     told = [cell for cell in cells if cell not in (None, "")]
     if not told or not all(isinstance(cell, str) and NUMBER.fullmatch(cell) for cell in told):
@@ -135,7 +135,7 @@ def write_table(path: Path, columns: Columns, named: Callable[[Columns], Columns
 
 
 def _blocks(columns: Columns, named: Callable[[Columns], Columns]) -> Iterator[Columns]:
-    """Yield the table in blocks of rows, at least one however short."""
+    """Yield the table in blocks of rows, at least one block."""
     n_rows = len(next(iter(columns.values()))) if columns else 0
     for start in range(0, max(n_rows, 1), BLOCK_ROWS):
         yield named({name: each[start : start + BLOCK_ROWS] for name, each in columns.items()})
@@ -194,7 +194,7 @@ def is_resolved(columns: Collection[str]) -> bool:
 
 
 def rename_input_columns(columns: Sequence[str], answers: Collection[str]) -> dict[str, str]:
-    """Return what each column of an input is called beside answers, so that none is lost.
+    """Return new names of input columns that do not collide with those of answers.
 
     >>> rename_input_columns(["x", "label", "input_label"], ["label", "look"])
     {'x': 'x', 'label': 'input_input_label', 'input_label': 'input_label'}
@@ -209,13 +209,10 @@ def rename_input_columns(columns: Sequence[str], answers: Collection[str]) -> di
 
 
 def find_written_columns(table: Table) -> list[str]:
-    """Return the columns that hold answers or votes in a table that `resolve` wrote.
+    """Return the columns of answers and votes in a table written by `resolve`.
 
-    A number among them tells how the label came about, so a model that learned from it would know
-    on these rows what it can know of no others.
-
-    In the order of the table; empty where it was not written by `resolve`. Answers of an earlier
-    `resolve`, which a later one renamed, are among them.
+    They leak the label, so they must not be features. In the order of the table; empty for other
+    tables. Columns of an earlier `resolve`, renamed by a later one, are included.
     """
     columns = table.frame.columns
     found = find_answer_columns(columns)
@@ -228,7 +225,7 @@ def find_written_columns(table: Table) -> list[str]:
 
 
 def find_answer_columns(columns: Collection[str]) -> set[str]:
-    """Return the columns that `resolve` or `review` added, and no votes.
+    """Return the columns added by `resolve` or `review`, without votes.
 
     >>> sorted(find_answer_columns(["x", "ann_1", "probability", "margin", "agreement", "look"]))
     ['agreement', 'look', 'margin', 'probability']
@@ -240,7 +237,7 @@ def find_answer_columns(columns: Collection[str]) -> set[str]:
 
 
 def _prefixes(columns: Collection[str]) -> Iterator[str]:
-    """Yield what the names of answers begin with, once for each time that a table was resolved."""
+    """Yield the prefixes of answer columns, one for each time the table was resolved."""
     prefix = ""
     while is_resolved([name[len(prefix) :] for name in columns if name.startswith(prefix)]):
         yield prefix
@@ -248,7 +245,7 @@ def _prefixes(columns: Collection[str]) -> Iterator[str]:
 
 
 def annotators_in(why: Iterable[str | None]) -> set[str]:
-    """Return who is named in cells of `why`.
+    """Return the annotators named in cells of `why`.
 
     >>> sorted(annotators_in(["cat: ann, bob; dog: eve; rows like it: cat (0.91)", None]))
     ['ann', 'bob', 'eve']

@@ -1,4 +1,4 @@
-"""What a loaded data set looks like in each setting, and some of its rows or columns."""
+"""Data sets of each setting, and subsets of their rows and columns."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.columns.names import plain_name
 
 FEATURE_SEPARATOR = ": "
-"""What stands between a column of text and a word of it in the name of a feature."""
+"""Separates a text column and a word in the name of a feature."""
 
 BAG_FIELDS = ("labels", "bag_ids", "patients", "split")
 INSTANCE_FIELDS = ("instance_labels", "images", "source_rows", "coordinates")
 ROW_FIELDS = ("features", "candidates", "truth", "images", "weights", "source_rows")
-"""Attributes with an entry for each bag, for each instance of bags, and for each row."""
+"""Attributes with an entry per bag, per instance, and per row."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def check_no_missing_features(origin: str, requested: Sequence[str], there: Sequ
 
 
 def _columns_of_words(gone: Sequence[str], requested: Sequence[str]) -> dict[str, str]:
-    """Return what to call features that are words of a column of text, which is gone as a whole."""
+    """Return names for missing features that are all words of a missing text column."""
     of_all, of_gone = (
         Counter(name.rpartition(FEATURE_SEPARATOR)[0] for name in names)
         for names in (requested, gone)
@@ -323,7 +323,7 @@ def _row_numbers(n_rows: int, rows: ArrayLike) -> IntArray:
 
 
 def _subset_fields(dataset: Any, names: Sequence[str], rows: IntArray) -> dict[str, Any]:
-    """Return some rows of the attributes of these names; what is not known stays None."""
+    """Return some rows of these attributes; None stays None."""
     values = {name: getattr(dataset, name) for name in names}
     return {name: None if each is None else each[rows] for name, each in values.items()}
 

@@ -1,4 +1,4 @@
-"""What a data set holds and what is odd about it, before anything is learned."""
+"""Descriptions of data sets: counts, histograms and oddities."""
 
 from __future__ import annotations
 

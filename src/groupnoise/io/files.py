@@ -1,4 +1,4 @@
-"""Writing without ever leaving half a file; reading files that may come from anywhere."""
+"""Atomic writing, and safe reading of files from untrusted sources."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ else:
     HAS_LOCKS = True
 
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-"""How numpy tells that the disk took less of an array than it was given."""
+"""Error message of numpy if a disk is full."""
 OS_ERROR = re.compile(r"os error (\d+)")
-"""Errors of libraries written in Rust carry the number in their text alone."""
+"""Error number in messages of libraries written in Rust."""
 LARGEST_JSON = 64 << 20
 """Bytes; the manifests of millions of items take a few."""
 BLOCK = 1 << 20
@@ -44,18 +44,18 @@ KINDS = {
     ARTIFACT: "an artifact of `groupnoise export`",
     DATA: "data of `groupnoise data convert`",
 }
-"""What folders say in their manifests that they are."""
+"""Folder formats, as named in manifests."""
 MANIFEST = "manifest.json"
 MAX_NAME = 255
-"""Characters of a file's name that systems take."""
+"""Longest file name, in characters."""
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place only if the block succeeds.
 
-    Readers see the old content or the new, never a mixture; on failure nothing remains. What the
-    operating system refuses is raised as an OutputError.
+    Readers see the old content or the new, never a mixture; on failure nothing remains. Errors of
+    the operating system are raised as OutputError.
     """
     path = Path(path)
     temporary = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
@@ -72,7 +72,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Inside the block, what the operating system refuses becomes one sentence on `path`."""
+    """Inside the block, raise errors of the operating system as OutputError about `path`."""
     try:
         yield
     except GroupNoiseError:
@@ -89,7 +89,7 @@ def convert_write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and those above it; where the block fails, remove what is then empty."""
+    """Create a folder and its parents; if the block fails, remove those that are empty."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         with convert_write_errors(folder):
@@ -104,7 +104,7 @@ def new_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def cleanup_on_failure(folder: Path, pattern: str) -> Iterator[None]:
-    """Make a folder; where the block fails, take away the files of a pattern that it added."""
+    """Create a folder; if the block fails, remove the files of a pattern that it added."""
     with new_folder(folder):
         before = set(folder.glob(pattern))
         try:
@@ -119,7 +119,7 @@ def cleanup_on_failure(folder: Path, pattern: str) -> Iterator[None]:
 def replace_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
     """Yield a folder beside `folder` that takes its place only if the block succeeds.
 
-    `marked_by`: a file without which what is there already is not replaced.
+    `marked_by`: a file without which an existing folder is not replaced.
     """
     is_other = marked_by != "" and not (folder / marked_by).is_file()
     if is_other and folder.exists() and any(folder.iterdir()):
@@ -138,7 +138,7 @@ def replace_folder(folder: Path, *, marked_by: str = "") -> Iterator[Path]:
 
 @contextmanager
 def staged_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder whose files go to `folder`, beside what is there, if the block succeeds."""
+    """Yield a staging folder whose files move into `folder` if the block succeeds."""
     staged = folder / f".tmp-{secrets.token_hex(4)}"
     with new_folder(folder):
         try:
@@ -157,7 +157,7 @@ def staged_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Inside the block others wait who lock the folder too; the lock goes with the process."""
+    """Hold an exclusive lock on a folder inside the block; it ends with the process."""
     if not HAS_LOCKS:
         yield
         return
@@ -171,7 +171,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def check_writable_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written in, before the long work; leave no trace."""
+    """Refuse a folder that cannot be created or written to; leave no trace."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; give a folder to write to.")
     made: list[Path] = []
@@ -192,7 +192,7 @@ def check_writable_folder(folder: Path) -> None:
 
 
 def check_writable_file(path: Path) -> None:
-    """Refuse a file that cannot be written, before the long work; leave no trace."""
+    """Refuse a file that cannot be written; leave no trace."""
     if path.is_dir():
         raise OutputError(f"{path} is a folder; give a file to write to.")
     try:
@@ -202,7 +202,7 @@ def check_writable_file(path: Path) -> None:
 
 
 def manifest_format(folder: Path) -> str | None:
-    """Return what a folder's manifest says it is, empty where it says nothing; None without one."""
+    """Return the format named in a folder's manifest, empty if unknown; None without a manifest."""
     try:
         manifest = read_json(folder / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -213,9 +213,9 @@ def manifest_format(folder: Path) -> str | None:
 
 
 def check_replaceable(folder: Path, form: str) -> bool:
-    """Refuse a folder whose manifest is of something else, which would be lost.
+    """Refuse a folder of another format, which would be lost; return whether it will be replaced.
 
-    Result: whether the folder holds what will be replaced. `form`: of `KINDS`, what is written.
+    `form`: the format to write, one of `KINDS`.
     """
     found = manifest_format(folder)
     if found not in (None, form):
@@ -225,7 +225,7 @@ def check_replaceable(folder: Path, form: str) -> bool:
 
 
 def check_not_own_input(output: Path, source: Path | str) -> None:
-    """Refuse to write over what is read: a file or folder, or a file of a folder or a glob."""
+    """Refuse an output that is the input, or one of its files."""
     target = Path(output).resolve()
     for place in {str(source), *glob.glob(str(source), recursive=True)}:
         read = Path(place).resolve()
@@ -249,7 +249,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _plain_number(value: Any) -> Any:
-    """Return a number of numpy as Python's own; what users count with is often one."""
+    """Return a numpy number as a Python number."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
@@ -270,7 +270,7 @@ def sha256_of_stream(stream: BinaryIO) -> str:
 
 
 def write_error_message(path: Path, error: Exception) -> str:
-    """Return one sentence on a failed write, which names a full disk as such."""
+    """Return a message about a failed write; a full disk is named as such."""
     in_text = OS_ERROR.search(str(error))
     number = getattr(error, "errno", None) or (int(in_text[1]) if in_text else None)
     if number is None and SHORT_WRITE.search(str(error)):
@@ -293,7 +293,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def manifest_file_path(folder: Path, entry: Any, refused: GroupNoiseError) -> Path:
-    """Return the path of the file that an entry of a manifest names, always one of its own folder.
+    """Return the path of the file named in an entry of a manifest, always in its own folder.
 
     A manifest may come from anywhere: `refused` is raised where it names anything else.
     """
@@ -355,7 +355,7 @@ def read_manifest_file(
     error: type[GroupNoiseError],
     missing: type[GroupNoiseError],
 ) -> dict[str, Any]:
-    """Return a manifest of this format and version, or raise one sentence on why it is none."""
+    """Return a manifest of this format and version, or raise an error with a remedy."""
     try:
         manifest: dict[str, Any] = read_json(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Encoders of pictures and texts that lie on this disk, by name; nothing is downloaded."""
+"""Loading local encoders of pictures and texts by name; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-"""What open_clip's models expect of red, green and blue."""
+"""Channel statistics of the images that open_clip models expect."""
 SENTENCES = "sentence-transformers"
 FORMS = "timm:NAME, open_clip:NAME, sentence-transformers:FOLDER or FILE.py:NAME"
 
 
 def load_encoder(name: str, weights: str | Path | None = None) -> Callable[[Any], Any]:
-    """Return what describes tiles of pictures or sentences.
+    """Return a function that encodes tiles of pictures, or sentences.
 
     Result: of pictures given (n, 3, size, size) from 0 to 1, of texts a list of them; one row of
     features each. `name`: a model of timm or open_clip with `weights`, the folder of a
@@ -50,14 +50,14 @@ def load_encoder(name: str, weights: str | Path | None = None) -> Callable[[Any]
 
 
 def sentence_encoder(name: str) -> Callable[[Sequence[str]], FloatArray]:
-    """Return what gives a vector of unit length for each text, by a sentence-transformers model."""
+    """Return a function from texts to unit vectors, by a sentence-transformers model."""
     sentences = require("sentence_transformers", extra="text")
     try:
-        # Weights as safetensors alone: a file must not be able to run code.
+        # Only safetensors: a weights file must not be able to run code.
         model = sentences.SentenceTransformer(
             name, device="cpu", local_files_only=True, model_kwargs={"use_safetensors": True}
         )
-    except Exception:  # its libraries raise of many kinds for one reason
+    except Exception:  # its libraries raise many types
         raise ParameterError(
             f"there is no sentence-transformers model {name!r} with safetensors weights on this "
             f"disk, and nothing is downloaded here; run `hf download {name}` first, or give the "
@@ -101,7 +101,7 @@ def _prepared(
     std: Sequence[float],
     module: nn.Module | None = None,
 ) -> Callable[[Any], Any]:
-    """Return a model that is given tiles as it was trained to see pictures."""
+    """Return a model with the resizing and normalization that it was trained with."""
     import torch
 
     centre, spread = (torch.tensor(each).view(1, 3, 1, 1) for each in (mean, std))
@@ -119,7 +119,7 @@ def _prepared(
 
 
 def _file_encoder(file: Path, attribute: str, weights: Path | None) -> Callable[[Any], Any]:
-    """Return what a file of the user's own defines, which is run for it."""
+    """Return the encoder defined in a Python file of the user, which is executed."""
     from torch import nn
 
     if not file.is_file():
@@ -145,7 +145,7 @@ def _file_encoder(file: Path, attribute: str, weights: Path | None) -> Callable[
 
 
 def _short(error: Exception) -> str:
-    """Return the first sentence of an error of a library."""
+    """Return the first sentence of an error message."""
     return error_text(error).split(". ", 1)[0]
 
 
@@ -160,7 +160,7 @@ def _needs_no_arguments(found: Any) -> bool:
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
-    """Give a model its weights; pickled objects other than tensors are never unpickled."""
+    """Load weights; pickled objects other than tensors are never unpickled."""
     import pickle
 
     import torch
@@ -182,7 +182,7 @@ def _load_weights(model: nn.Module, path: Path) -> None:
             f"{path} holds pickled objects, which can run code and are never unpickled; save the "
             "weights as safetensors."
         ) from None
-    except Exception as error:  # safetensors and torch raise of many kinds
+    except Exception as error:  # safetensors and torch raise many types
         raise DataError(
             f"{path} does not hold the weights of this model ({_short(error)})."
         ) from None

@@ -1,7 +1,7 @@
-"""Loading a data set by its name, from the forms in which its files come.
+"""Loading named data sets from their original files.
 
-They are fixed and have known checksums, so numpy and scipy suffice to read them;
-the readers of each room read files of users' own.
+The files are fixed and have known checksums, so numpy and scipy suffice; files of users are read by
+the readers of each room.
 """
 
 from __future__ import annotations

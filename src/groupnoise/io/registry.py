@@ -1,7 +1,7 @@
-"""The data sets groupnoise knows by name: where their files lie, checksums, and fetching them.
+"""The registry of named data sets: files, checksums and downloads.
 
 The only module that downloads. pooch keeps a download under a temporary name until its checksum is
-right; what is added here is to take up a broken transfer where it stopped.
+right; this module adds resuming of interrupted transfers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Status = Literal["shipped", "ok", "present", "altered", "missing"]
 BLOCK_SIZE = 1 << 14
 FETCH_EXTRA = "fetch"
 FetchProgress = Callable[[str, int, "int | None"], None]
-"""Called with a file's name, the bytes received, and the bytes in all where these are known."""
+"""Called with the file name, the bytes received and, if known, the total."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ def data_directories(data_dir: str | Path | None = None) -> list[Path]:
 
 
 def storage_directory(data_dir: str | Path | None = None) -> Path:
-    """Return the directory new files are put into: the one asked for, or the user's cache."""
+    """Return the directory for new files: the one given, or the user's cache."""
     chosen = Path(data_dir) if data_dir is not None else _from_environment()
     return (chosen or user_cache()).expanduser()
 
@@ -221,7 +221,7 @@ def _from_environment() -> Path | None:
 
 
 def download_hint(entry: DatasetEntry, file: DataFile, data_dir: str | Path | None) -> str:
-    """Say in half a sentence from where to get a file, and where to put it."""
+    """Return a phrase that says where to get a file and where to put it."""
     return f"get it ({entry.origin}) and put it at {storage_directory(data_dir) / file.path}"
 
 
@@ -278,7 +278,7 @@ def fetch_dataset(
 
 
 class ResumingDownloader:
-    """Write what an address sends to a file, asking for the rest when the transfer breaks off.
+    """Downloads a file, resuming the transfer when it breaks off.
 
     An instance is a pooch downloader: it is called with an address, a path, and a Pooch object
     that it does not need.
@@ -351,7 +351,7 @@ def _fetch_file(
                 path=target.parent,
                 downloader=downloader,
             )
-    # Errors of requests are OSErrors and ValueErrors by turns, so they are told apart first.
+    # Errors of requests may also be OSError or ValueError, so they are caught first.
     except downloader.requests.RequestException as error:
         raise MissingDataError(
             f"{file.url} could not be fetched ({error_text(error)}); try again later, or "
@@ -369,7 +369,7 @@ def _fetch_file(
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Keep a logger that prints by itself from doing so."""
+    """Silence a logger."""
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""One object per setting behind which commands work: read, hold out, fit, evaluate, answer."""
+"""The interface of a setting for the commands: read, hold out, fit, evaluate, answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTING_MODULES = {
     "pll": "groupnoise.candidates.setting",
     "rs": "groupnoise.clicks.setting",
 }
-"""Where the object of each setting lives; a further setting is one more line."""
+"""The module of each setting; another setting is one more line."""
 SETTINGS = tuple(SETTING_MODULES)
 _BLOCK_BYTES = 1 << 24
 
@@ -35,16 +35,17 @@ Data = TypeVar("Data", BagDataset, PartialLabelDataset, ClickDataset)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model is worth on some groups.
+    """Metrics of a model on some groups.
 
-    `metrics`: figures of merit by name.
-    `majority`: the same figures of who always answers the most frequent class, or items by how
-        often they were clicked; empty where there is none.
-    `per_class`: figures of single classes.
-    `counts`: what the figures rest on: groups, objects, targets that the model does not know.
-    `notes`: sentences that a reader of the figures must know.
-    `beside`: who `majority` is: "majority" or "popularity".
-    `parts`: what `per_class` is about: "class" or "bucket".
+    `metrics`: values by name.
+    `majority`: the same metrics of the trivial baseline, the most frequent class or the most
+    popular
+        items; empty if there is none.
+    `per_class`: metrics of single classes.
+    `counts`: numbers of groups, objects, and targets unknown to the model.
+    `notes`: caveats, one sentence each.
+    `beside`: the name of the baseline: "majority" or "popularity".
+    `parts`: the kind of entries of `per_class`: "class" or "bucket".
     `intervals`: ends of the intervals of some metrics.
     `rows`: the figures of every group, as columns of a table; empty where there are none.
     `curves`: risk-coverage curves by what is answered about ("rows", "bags", "instances"):
@@ -66,11 +67,11 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model answers about data, as the columns of a table.
+    """Predictions of a model, as the columns of a table.
 
     `columns`: names and cells, all of one length.
-    `rows`: the row of the source that each answer is about; None where answers are about no row.
-    `notes`: sentences about what could not be answered.
+    `rows`: the source row of each answer; None if answers are not about rows.
+    `notes`: sentences about what could not be predicted.
     """
 
     columns: dict[str, list[Any]]
@@ -101,37 +102,37 @@ def fingerprints_of(contents: Iterable[bytes]) -> NDArray[np.uint64]:
 
 
 class Setting(ABC, Generic[Data]):
-    """What the commands need of a setting; see `docs/architecture.md` for a further one."""
+    """What commands need of a setting; `docs/architecture.md` says how to add one."""
 
     name: str
     """What `--setting` takes."""
     units: str
-    """What its groups are called."""
+    """Name of its groups, in the plural."""
     object_name: str
-    """What one row of a file is about."""
+    """Name of what a row of a file describes."""
     held_out_words: str = "{} held out"
-    """How held-out groups are told of."""
+    """Phrase about held-out groups."""
     column_options: tuple[str, ...]
     """Options of the reader that name columns."""
     has_features: bool = True
-    """Whether its objects are rows of features, which a method may want scaled."""
+    """Whether its objects are rows of features."""
     is_streamed: bool = False
     """Whether its files are converted in blocks, as they may be larger than memory."""
     answers_rows: bool = True
     """Whether its answers are about single rows of a table."""
     audit_parameters: ClassVar[dict[str, Any]] = {}
-    """What an audit sets in the estimators that it fits itself."""
+    """Parameters of the estimators that an audit fits."""
     judged_by_protocol: bool = False
     """Whether `evaluate` takes a `protocol` and lengths of a list, `at`."""
     models: tuple[str, ...]
-    """Methods that an estimator of this setting has and those of the others lack."""
+    """Methods that only estimators of this setting have."""
 
     @abstractmethod
     def read(self, source: Any, *, report: Report | None = None, **options: Any) -> Data:
-        """Read a file of the user's own."""
+        """Read a file."""
 
     def reader_options(self, fitted: Any) -> dict[str, Any]:
-        """Return what the reader is to know of a model that data is read for."""
+        """Return reader options that depend on a fitted model."""
         return {}
 
     @abstractmethod
@@ -150,17 +151,17 @@ class Setting(ABC, Generic[Data]):
         """
 
     def without(self, dataset: Data, rows: IntArray) -> Data:
-        """Return what is left to train on when `rows` are held out: the other groups."""
+        """Return the training data when `rows` are held out."""
         return self.subset(dataset, np.delete(np.arange(self.n_groups(dataset)), rows))
 
     @abstractmethod
     def arguments(self, dataset: Data) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what `fit` of an estimator takes, by position and by name."""
+        """Return the positional and keyword arguments of `fit`."""
 
     def known_labels(self, dataset: Data) -> list[str | None] | None:
-        """Return the true labels that `fit(truth=)` takes, None where nobody knows one.
+        """Return the true labels for `fit(truth=)`, None where unknown.
 
-        None altogether where the data has no column of them.
+        None if the data has no column of true labels.
         """
         return None
 
@@ -175,14 +176,14 @@ class Setting(ABC, Generic[Data]):
         """
 
     def shares(self, dataset: Data, held_out: IntArray) -> dict[str, Any]:
-        """Return how frequent labels are where nothing was held out, by what they are labels of."""
+        """Return label frequencies of the training part, by kind of labelled object."""
         return {}
 
     @abstractmethod
     def answer(
         self, fitted: Any, dataset: Data, *, top: int = 10, exclude_seen: bool = True
     ) -> Answers:
-        """Return what a fitted model says about the objects of the data.
+        """Return the predictions of a fitted model.
 
         `dataset`: the data; labels may be missing. `top`: how many items to recommend, where items
         are recommended. `exclude_seen`: whether those of the history itself are left out there.
@@ -190,31 +191,31 @@ class Setting(ABC, Generic[Data]):
 
     @abstractmethod
     def describe(self, dataset: Data) -> Description:
-        """Return what the data holds and what is odd about it."""
+        """Return counts, histograms and oddities of the data."""
 
     @abstractmethod
     def summary(self, dataset: Data) -> str:
-        """Return the counts of the data in half a sentence."""
+        """Return the counts of the data as a phrase."""
 
     def advice(self, fitted: Any) -> tuple[str, ...]:
-        """Return what to say of a model beyond what it decided; nothing by default."""
+        """Return further sentences about a fitted model; none by default."""
         return ()
 
     @abstractmethod
     def audit_source(self, dataset: Data) -> Any:
-        """Return the data as material of an audit, an `AuditSource`."""
+        """Return the data as an `AuditSource`."""
 
     @abstractmethod
     def dataset_of(self, groups: Any, targets: Any) -> Data:
-        """Return a data set of what `select` of an estimator takes."""
+        """Return a data set made from the arguments of `select`."""
 
     @abstractmethod
     def row_labels(self, dataset: Data) -> RowLabels | None:
-        """Return the rows of the source and their labels; None if the source has no such rows."""
+        """Return the rows of the source with their labels; None if the source has no rows."""
 
     @abstractmethod
     def content(self, dataset: Data) -> Iterable[Any]:
-        """Yield the arrays and lists that make data what it is, for its fingerprint."""
+        """Yield the arrays and lists that determine the fingerprint of the data."""
 
     def features(self, dataset: Data) -> FloatArray | None:
         """Return the rows of features that data consists of; None where it has none."""
@@ -222,35 +223,32 @@ class Setting(ABC, Generic[Data]):
 
     @abstractmethod
     def group_content(self, dataset: Data, row: int) -> bytes:
-        """Return what makes one group what it is, for its own fingerprint."""
+        """Return the bytes that determine the fingerprint of a group."""
 
     def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
-        """Return a checksum of each of some groups, equal in whatever file a group comes."""
+        """Return fingerprints of groups, independent of the file format."""
         return fingerprints_of(self.group_content(dataset, int(row)) for row in rows)
 
     def known_as(self, dataset: Data) -> dict[str, NDArray[np.uint64]]:
-        """Return checksums of the "names" of groups, and of their "patients", where they have any.
-
-        Nothing by default.
-        """
+        """Return fingerprints of the "names" and "patients" of groups, if they have any."""
         return {}
 
     def are_among(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> BoolArray:
-        """Return which groups are among those of some checksums, of shape (n_groups,)."""
+        """Return which groups have one of these fingerprints, shape (n_groups,)."""
         rows = np.arange(self.n_groups(dataset))
         return np.isin(self.group_fingerprints(dataset, rows), fingerprints)
 
     def share_begun(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> float:
-        """Return the share of some checksums that groups have, as they are or before they grew."""
+        """Return the share of fingerprints found among groups, also among those that grew."""
         rows = np.arange(self.n_groups(dataset))
         return float(np.isin(fingerprints, self.group_fingerprints(dataset, rows)).mean())
 
     def scored(self, dataset: Data, result: Evaluation) -> Data:
-        """Return the groups that the figures of an evaluation of all the data rest on."""
+        """Return the groups that an evaluation of all data scored."""
         return dataset
 
     def divide(self, dataset: Data, protocol: str) -> Any:
-        """Return the data divided by a protocol of clicks, a `HistorySplit`."""
+        """Return the data split by a click protocol, a `HistorySplit`."""
         raise ParameterError(
             f"--protocol is for click logs (rs); {dataset.name} is {self.name} data."
         )
@@ -260,14 +258,14 @@ class Setting(ABC, Generic[Data]):
         return getattr(dataset, "class_names", [])
 
     def fingerprint(self, dataset: Data) -> str:
-        """Return a checksum of the data, equal in whatever file the same data comes."""
+        """Return a fingerprint of the data, independent of the file format."""
         digest = hashlib.sha256(self.name.encode())
         for part in self.content(dataset):
             _update_digest(digest, part)
         return digest.hexdigest()
 
     def check_labels(self, dataset: Data) -> None:
-        """Refuse labels that no classifier can learn; click logs have none."""
+        """Refuse labels that cannot be learned; click logs have none."""
 
     def fit(
         self,
@@ -314,18 +312,18 @@ class Setting(ABC, Generic[Data]):
 
 
 def find_setting(name: str) -> Setting[Any]:
-    """Return the object of a setting by the name that `--setting` takes."""
+    """Return a setting by its name."""
     check_choice("--setting", name, SETTINGS)
     return importlib.import_module(SETTING_MODULES[name]).SETTING
 
 
 def setting_of(dataset: Any) -> Setting[Any]:
-    """Return the object of the setting that a data set belongs to."""
+    """Return the setting of a data set."""
     return find_setting(dataset.setting)
 
 
 def setting_of_model(fitted: Any) -> Setting[Any]:
-    """Return the object of the setting that an estimator is for."""
+    """Return the setting of an estimator."""
     for name in SETTINGS:
         setting = find_setting(name)
         if all(hasattr(fitted, method) for method in setting.models):
@@ -340,13 +338,13 @@ def check_labels_given(targets: Any) -> None:
 
 
 def bytes_of_values(values: ArrayLike) -> bytes:
-    """Return numbers as bytes that are the same in single and in double precision."""
+    """Return numbers as bytes that are equal in single and double precision."""
     with np.errstate(over="ignore"):
         return (np.asarray(values).astype(np.float32) + np.float32(0)).tobytes()
 
 
 def _update_digest(digest: Any, part: Any) -> None:
-    """Add an array or a list of text to a checksum, in a form that no reader changes."""
+    """Add an array or a list of text to a digest, independent of the file format."""
     if isinstance(part, np.ndarray) and part.dtype.kind in "iubf":
         digest.update(str(part.shape).encode())
         rows = max(1, _BLOCK_BYTES // max(1, 8 * int(np.prod(part.shape[1:]))))
@@ -363,7 +361,7 @@ def _update_digest(digest: Any, part: Any) -> None:
 def check_two_labels(
     columns: Sequence[str] | None, memberships: BoolArray, class_names: Sequence[str]
 ) -> None:
-    """Refuse a single label, naming the column that it was read from.
+    """Refuse data with a single label, naming its column.
 
     `columns`: that hold the labels; what came otherwise is refused by the estimator. `memberships`
     (n_groups, n_classes): which labels each group has.

@@ -73,7 +73,7 @@ def test_answers_become_objects_of_the_export(mails, tmp_path):
     second = desk.next_row("ann")["row"]
     desk.answer(second, "ann", "none of them")
     columns = desk.export()
-    start = dataset.bags.offsets[questions.carried.bags[first]]
+    start = dataset.bags.offsets[questions.responsibilities.bags[first]]
     assert columns["object"][first] == 1
     assert columns["source_row"][first] == start + 1
     assert (columns["answered_by"][first], columns["note"][first]) == ("ann", "clear")

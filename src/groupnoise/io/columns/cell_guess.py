@@ -1,4 +1,4 @@
-"""What a file holds, told by its cells where the names of its columns do not tell it."""
+"""Guessing what a table holds from its cells, where column names do not say."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from groupnoise.io.tables.cells import BOOLEANS, holds_times, normalize_booleans
 
 MIN_GROUPS = 10
 MIN_MEAN_SIZE = 2.0
-"""Bags, users and items come back: fewer, or smaller ones, may be an accident of their cells."""
+"""Least number of groups and mean size: fewer or smaller groups may be coincidence."""
 MIN_FEW = 4
-"""Groups from which on rows that share a label are worth a question."""
+"""Groups from which rows that share a label make the user be asked."""
 MAX_ODD = 0.1
-"""Share of bags whose rows may differ in a label that is still taken for one, to say which do."""
+"""Share of bags with inconsistent labels up to which these are reported as errors."""
 MIN_RUNS = 0.02
-"""Rows next in time that share an id beyond chance: those of users do."""
+"""Least excess of consecutive rows with equal ids over chance, typical of users."""
 WHOLE = r"^-?[0-9]+(\.0*)?$"
-"""Numbers that may be ids, zeros in front or not; frames make `12.0` of them beside gaps."""
+"""Whole numbers, perhaps written as `12.0` by data frames, which may be ids."""
 MAX_LABELS = 20
 MIN_FEATURES = 2
 MIN_MEASURED = 4
-"""Columns of fractions from which on rows with times are measurements and no clicks."""
+"""Numeric columns from which rows with times count as measurements, not clicks."""
 MAX_SPELT = 5
-"""Different cells that may still be two words."""
+"""Distinct cells of an indicator column at most, spellings included."""
 _LABEL_WORDS = re.compile(
     r"(?:^|[_\W])(label|class|klasse|target|has|is|any|hat|ist|status|outcome|result|ergebnis"
     r"|diagnos\w*|befund|grade|positive?|flag)(?:$|[_\W])",
@@ -46,8 +46,8 @@ class Interpretation:
 
     `setting`: "mil", "pll" or "rs".
     `columns`: the column that plays each part.
-    `why`: what its cells say.
-    `doubt`: why it may not be taken without asking, though it is the only one.
+    `why`: the evidence in its cells.
+    `doubt`: why the user must confirm it, even if it is the only one.
     """
 
     setting: str
@@ -57,7 +57,7 @@ class Interpretation:
 
 
 def interpret_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Interpretation]:
-    """Return the ways to read a table by its cells; one is an answer, several are a question.
+    """Return the possible interpretations of a table by its cells.
 
     Bags have a column that is the same in all rows of each; candidates are cells with lists of few
     words beside numbers; clicks are two columns of ids beside times. `head`: the first rows.
@@ -67,7 +67,7 @@ def interpret_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Interp
     bags = table.bags()
     measured = [name for name in table.numbers.difference(table.names) if not is_amount(name)]
     if bags and table.times and "group" not in known and len(measured) < MIN_MEASURED:
-        # An attribute of users is the same in all their clicks, too; but clicks measure nothing.
+        # Attributes of users are constant over their clicks too; but clicks have no measurements.
         doubted = [replace(each, doubt="beside times that is uncertain") for each in bags]
         return [*doubted, *table.clicks()]
     return bags or table.candidates() + table.clicks() or table.bags(few=True)
@@ -76,7 +76,7 @@ def interpret_cells(head: pl.DataFrame, known: Mapping[str, str]) -> list[Interp
 def labelled_bag_interpretations(
     head: pl.DataFrame, known: Mapping[str, str]
 ) -> list[Interpretation]:
-    """Return the ways to read a table as bags whose label is called one, whatever names say else.
+    """Return interpretations as bags by a column that is named as a label.
 
     `known`: columns that play a part other than in bags, which are no features of them.
     """
@@ -91,7 +91,7 @@ def labelled_bag_interpretations(
 def alternative_bags(
     head: pl.DataFrame, group: str | None, label: str | None
 ) -> list[Interpretation]:
-    """Return other ways to read bags where rows of a bag differ in what is called its label."""
+    """Return other interpretations as bags, if the labels of a bag are inconsistent."""
     if group is None or label is None:
         return []
     table = CellProfile(head, {"group": group})
@@ -101,15 +101,15 @@ def alternative_bags(
 
 
 class CellProfile:
-    """The first rows of a table as text, and what each column may be.
+    """The first rows of a table as text, and possible roles of each column.
 
     `head`: these rows. `known`: as in :func:`interpret_cells`.
     """
 
     least = 1
-    """Features of bags whose label is called one."""
+    """Features needed if a column is named as a label."""
     of_words = True
-    """Whether text and categories are features."""
+    """Whether text and categories count as features."""
 
     def __init__(self, head: pl.DataFrame, known: Mapping[str, str]) -> None:
         nested = {name for name, kind in head.schema.items() if kind.is_nested()}
@@ -123,7 +123,7 @@ class CellProfile:
             if name not in self.vectors and (name not in nested or words[name] is not None)
         )
         columns = self.frame.columns
-        # What a user misspelt is for the reader to refuse, which knows what was meant.
+        # Unknown column names are refused by the reader, which can suggest others.
         self.known = {part: name for part, name in known.items() if name in columns}
         full = {name: self.frame[name].drop_nulls() for name in columns}
         full = {name: cells.filter(cells != "") for name, cells in full.items()}
@@ -161,7 +161,7 @@ class CellProfile:
         ]
 
     def bags(self, few: bool = False) -> list[Interpretation]:
-        """Return pairs of a group and a label that all its rows share; `few`: of few groups."""
+        """Return pairs of a group and a label that is constant in it; `few`: for few groups."""
         groups = [self.known["group"]] if "group" in self.known else self.ids
         if few:
             groups = [
@@ -177,7 +177,7 @@ class CellProfile:
             least = self.least if any(map(_LABEL_WORDS.search, labels)) else MIN_FEATURES
             if labels and (n_features >= least or self.vectors or self._texts_in(group)):
                 found[group] = labels
-        # Slides of one patient share what the patient's do: the finest groups are the bags.
+        # Labels may also be constant per patient: the finest groups are the bags.
         finest = max(found, key=self.distinct.__getitem__, default="")
         if all(self._is_constant(group, finest) for group in found):
             found = {group: found[group] for group in found if group == finest}
@@ -201,9 +201,9 @@ class CellProfile:
         ]
 
     def inconsistent_bags(self) -> dict[tuple[str, str], int]:
-        """Return pairs of a group and a label that rows of few groups do not share, and of how few.
+        """Return pairs of a group and a label, with the few groups where it is inconsistent.
 
-        Most groups must have several rows, else any column is nearly the same in them.
+        Most groups must have several rows, or any column would be nearly constant.
         """
         found: dict[tuple[str, str], int] = {}
         for group in [self.known["group"]] if "group" in self.known else self.ids:
@@ -222,7 +222,7 @@ class CellProfile:
         return found
 
     def candidates(self) -> list[Interpretation]:
-        """Return columns of lists of few words, beside features."""
+        """Return columns of label lists, if there are features."""
         if len(self._features()) < MIN_FEATURES and not self.vectors | self.texts:
             return []
         return [
@@ -236,7 +236,7 @@ class CellProfile:
         ]
 
     def clicks(self) -> list[Interpretation]:
-        """Return the two columns of ids beside one of times; who comes in runs is the user."""
+        """Return the two id columns beside one of times; runs of equal ids mark the user."""
         ids = [
             name
             for name in self.ids
@@ -248,7 +248,7 @@ class CellProfile:
         called = usual_column("time", sorted(self.times))
         times = {called} if called is not None else self.times
         if len(times) != 1 or len(ids) != 2 or any(map(self._is_constant, ids, ids[::-1])):
-            return []  # nobody shares what each has alone
+            return []  # one determines the other
         (time,) = times
         runs = [self._runs(name, time) for name in ids]
         is_clear = max(runs) > MIN_RUNS and max(runs) > 2 * min(runs)
@@ -272,7 +272,7 @@ class CellProfile:
         ]
 
     def _baskets(self, *ids: str) -> list[Interpretation]:
-        """Return the other column of a table of two as users or items, whatever it is called."""
+        """Return a table of two columns as clicks if one of them is named as user or item."""
         (part, named), *_ = ((p, self.known[p]) for p in ("user", "item") if p in self.known)
         (other,) = (name for name in ids if name != named)
         parts = {part: named, "item" if part == "user" else "user": other}
@@ -286,7 +286,7 @@ class CellProfile:
         ]
 
     def _runs(self, name: str, time: str) -> float:
-        """Return how often rows next in time share an id, beyond what chance would have."""
+        """Return how often consecutive rows have equal ids, in excess of chance."""
         times = self.frame[time]
         numbers = times.cast(pl.Float64, strict=False)
         order = (times if numbers.null_count() else numbers).arg_sort()
@@ -300,9 +300,10 @@ class CellProfile:
         return float(same - chance - 4 * np.sqrt(chance / len(ids)))
 
     def _is_bag(self, name: str, label: str) -> bool:
-        """Tell ids from numbers that are features: rows of one whole number stand together.
+        """Tell whether a column holds bag ids and not a feature of whole numbers.
 
-        Or labels change from number to number, which follow a feature, and not by chance.
+        Rows with equal ids are consecutive, or labels change between neighbouring ids, which they
+        would not if they followed a feature.
         """
         if name not in self.numbers or name == self.known.get("group"):
             return True
@@ -322,7 +323,7 @@ class CellProfile:
         return kinds is None or bool(kinds["n"].max() == 1)
 
     def _labels(self, group: str) -> list[str]:
-        """Return what may be the label of bags, the likeliest ones alone."""
+        """Return the most plausible columns for the label of bags."""
         called = self.known.get("label", group)
         if called != group and self._is_constant(called, group):
             return [called]
@@ -340,13 +341,13 @@ class CellProfile:
         return [name for name in found if _LABEL_WORDS.search(name)] or found
 
     def _texts_in(self, group: str) -> list[str]:
-        """Return columns of text that differ inside of groups, where no number does."""
+        """Return columns of text that vary within groups, if no numeric column does."""
         if not self.of_words or self.numbers.intersection(self._features(group)):
             return []
         return [name for name in self.texts - {group} if not self._is_constant(name, group)]
 
     def _features(self, group: str | None = None, labels: list[str] | None = None) -> list[str]:
-        """Return the numbers and categories that tell rows of one bag, or all rows, apart."""
+        """Return numeric and categorical columns that vary within bags, or over all rows."""
         return [
             name
             for name in self.frame.columns
@@ -364,12 +365,12 @@ class CellProfile:
 
 
 def is_called_label(name: str) -> bool:
-    """Tell whether a name says that a column holds labels."""
+    """Tell whether a column is named as a label."""
     return _LABEL_WORDS.search(name) is not None or usual_column("label", [name]) is not None
 
 
 def indicator_columns(frame: pl.DataFrame) -> list[str]:
-    """Return the columns that hold 0 and 1, or yes and no, as those of one label each do."""
+    """Return the columns of 0 and 1, or of yes and no."""
     pairs = [{"0", "1"}, {"0.0", "1.0"}, *map(set, BOOLEANS)]
     found = []
     for name, kind in frame.schema.items():

@@ -1,4 +1,4 @@
-"""Why a column is no feature: it names rows, counts them, or gives the answer away."""
+"""Columns that must not be features: ids, row numbers, constants and leaks of the label."""
 
 from __future__ import annotations
 
@@ -23,51 +23,52 @@ ID_WORDS = frozenset({
     "mrn", "ssn", "barcode", "serial", "prontuario", "matricula", "expediente", "dossier", "dni",
     "nif", "cpf", "siret", "codicefiscale", "cep", "telefono", "telephone", "telefone",
 })  # fmt: skip
-"""Last words of the names of ids, without accents: instance_id, patientId, Prontuário."""
+"""Last words of id names, without accents: instance_id, patientId, Prontuário."""
 NUMBERED = re.compile(
     r"([a-z]{3,}(nummer|nr)|((case|patient|record|serial|account|order|invoice|lot|batch|customer"
     r"|member|sample|specimen|ticket|policy|file|phone) (number|no|num)))$"
 )
-"""Names, of words between blanks, that say what they number: Fallnummer, Kundennr, serial no."""
+"""Names of numbers that identify something: Fallnummer, Kundennr, serial no."""
 FIRST_ROWS = 1000
 MOSTLY = 0.9
-"""Share of rows in which a column must name a candidate to be taken for the truth."""
+"""Share of rows from which a column that names candidates counts as the truth."""
 INDEX_NAME = re.compile(
     r"(unnamed: \d+|index|idx|row|rowid|row[_ ]?(nr|no|num|number)|level_0|__index_level_\d+__)?"
 )
-"""How whole names of row numbers look, in lower case; frames write theirs without a name."""
+"""Names of row numbers, in lower case; data frames write theirs without a name."""
 MIN_ROWS = 10
-"""Rows from which on a column that counts them is no coincidence."""
+"""Rows from which a column of consecutive numbers is not a coincidence."""
 MIN_NUMBERED = 5
-"""Groups of three rows or more from which on numbers of their rows are no coincidence."""
+"""Groups of three or more rows from which row numbers within them are not a coincidence."""
 MAX_ANSWERS = 20
-"""Different cells up to which a column may be the answer itself, under a name of its own."""
+"""Distinct values up to which a column may be the label under another name."""
 MAX_LOG_CHANCE, IMPOSSIBLE = -20.0, 1e12
-"""Log probability below which values that stand for labels are no accident; and cost of others."""
+"""Log probability below which a mapping to labels is not chance, and the cost of impossible
+ones."""
 MIN_CODES = 20
 MIN_REPEATS = 4.0
-"""Repeats that so many draws from such a range would have, where codes have none."""
+"""Expected repetitions of measurements in such a range, where codes have none."""
 MIN_DIGITS, LONG = 4, 8
 MIN_EVEN, MAX_GAP = 50, 0.1
-"""Different codes from which on, and how far at most, they may lie from an even spread."""
+"""Distinct codes needed, and their greatest distance from a uniform distribution."""
 OVERRIDE_HINT = "--features takes it if you name it"
 
 
 @dataclass(frozen=True)
 class RowTargets:
-    """What rows are labelled with: `labels` of shape (n_rows, n_classes), and `class_names`."""
+    """Labels of rows: `labels` of shape (n_rows, n_classes), and `class_names`."""
 
     labels: BoolArray
     class_names: Sequence[str]
 
     def leak_reason(self, cells: pl.Series, group_of_row: IntArray | None) -> str | None:
-        """Say how a column gives the answer away, or return None.
+        """Return why a column leaks the label, or None.
 
-        One of the candidates in each row is the truth; a value that all bags with a label hold and
-        no other bag does is that label.
+        Either it names one of the candidates in each row, or it has a value that occurs in all bags
+        with a label and in no others.
         """
         most = max(MAX_ANSWERS, len(self.class_names))
-        # Most columns are numbers, told by their first rows: tables may have thousands of them.
+        # The first rows rule out most columns quickly: tables may have thousands of them.
         if len(cells) < MIN_ROWS or cells.head(FIRST_ROWS).n_unique() > 2 * most:
             return None
         words = cells.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
@@ -95,10 +96,10 @@ class RowTargets:
         return "tells the label of every bag by itself: name it with --truth if instances have it"
 
     def _stands_for_labels(self, codes: IntArray, is_filled: BoolArray) -> bool:
-        """Tell whether values are labels in other words: each with a candidate in all its rows.
+        """Tell whether values are codes or translations of labels.
 
-        A label of its own for every value, and so rare that chance would not have it: a true label
-        under a translation or a code.
+        Each value has a label of its own that is a candidate in all its rows, with a probability
+        too small for chance.
         """
         from scipy.optimize import linear_sum_assignment
 
@@ -116,7 +117,7 @@ class RowTargets:
 
 
 def exclusion_reason(table: Table, column: str, group_of_row: IntArray | None = None) -> str | None:
-    """Say why a numeric column is no feature: an id, a row number, a constant; or return None."""
+    """Return why a numeric column is not a feature (an id, a row number, a constant), or None."""
     if is_id_name(column):
         return "an id"
     if INDEX_NAME.fullmatch(column.strip().lower()):
@@ -152,7 +153,7 @@ def exclusion_reason(table: Table, column: str, group_of_row: IntArray | None = 
 
 
 def shortened_id_warnings(ids: NDArray[Any], what: str) -> Iterator[str]:
-    """Yield a sentence where ids are numbers that a spreadsheet shortened; `what`: whose ids.
+    """Yield a warning if ids are numbers shortened by a spreadsheet; `what`: what they identify.
 
     >>> next(shortened_id_warnings(np.array(["1.00001E+12", "1.00002E+12"]), "users"))[:34]
     "ids of users look as '1.00001E+12'"
@@ -167,10 +168,9 @@ def shortened_id_warnings(ids: NDArray[Any], what: str) -> Iterator[str]:
 
 
 def report_sentinel_values(matrix: FloatArray, columns: Sequence[str], report: Report) -> None:
-    """Say where a number of nines, such as -999, recurs far from all others.
+    """Report numbers such as -999 that repeat far outside the range of all others.
 
-    Farther than these lie from each other, as it does where it means that a number is missing.
-    `matrix`: features, of which the first are those of `columns`.
+    These usually stand for missing values. `matrix`: features, the first of which are `columns`.
     """
     for column, values in zip(columns, matrix.T, strict=False):
         for mark in {float(values.min()), float(values.max())}:
@@ -188,7 +188,7 @@ def report_sentinel_values(matrix: FloatArray, columns: Sequence[str], report: R
 
 
 def is_id_name(column: str) -> bool:
-    """Tell whether a column is called an id: `instance_id`, `patientId`, `ID`."""
+    """Tell whether a column is named as an id: `instance_id`, `patientId`, `ID`."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.strip())
     words = re.split(r"[\W_]+", without_accents(apart.lower()).rstrip(" ._#"))
     return words[-1] in ID_WORDS or NUMBERED.search(" ".join(words)) is not None
@@ -213,10 +213,10 @@ def _has_leading_zeros(text: pl.Series) -> bool:
 
 
 def _are_codes(values: FloatArray) -> bool:
-    """Tell whether whole numbers name something, as numbers of patients and places do.
+    """Tell whether whole numbers are codes, like numbers of patients or places.
 
-    Measurements of so small a range would repeat some value; they do not fill all numbers of so
-    many digits evenly; and they have not all so many digits.
+    Unlike codes, measurements repeat values in a small range, are not uniform over all numbers of a
+    length, and differ in length.
     """
     n_rows, different = len(values), np.unique(values)
     if n_rows < MIN_CODES or different[0] < 0:
@@ -231,7 +231,7 @@ def _are_codes(values: FloatArray) -> bool:
     if n_digits < MIN_DIGITS or len(different) < MIN_EVEN:
         return False
     even = (np.arange(len(different)) + 0.5) / len(different)
-    # What chance leaves of even draws in 19 of 20 samples.
+    # Kolmogorov-Smirnov bound of a uniform sample at the 5 % level.
     nearest = max(MAX_GAP, 1.36 / np.sqrt(len(different)))
     return any(
         np.abs((different - begin) / (10 * least - begin) - even).max() <= nearest
@@ -241,7 +241,7 @@ def _are_codes(values: FloatArray) -> bool:
 
 
 def _group_number_reason(values: FloatArray, group_of_row: IntArray) -> str | None:
-    """Say whether a column numbers the groups, or the rows inside each of them."""
+    """Return why a column that numbers groups or their rows is no feature, or None."""
     groups, first, codes = np.unique(group_of_row, return_index=True, return_inverse=True)
     if len(groups) == len(values):
         return None
@@ -269,10 +269,10 @@ def counts_rows_within_groups(frame: pl.DataFrame, column: str, group: str) -> b
 
 
 def _counts_rows(values: FloatArray, codes: IntArray) -> bool:
-    """Tell whether the rows of nearly every group are numbered, in whatever order they stand.
+    """Tell whether the rows of nearly every group are numbered consecutively, in any order.
 
-    From one number on, without a gap. Groups of two rows do not count, for two values of a feature
-    are so by chance; where there are few others, all groups must be numbered.
+    Groups of two rows do not count, since two values may be consecutive by chance; if there are few
+    larger ones, all groups must be numbered.
     """
     order = np.lexsort((values, codes))
     begins = np.flatnonzero(np.diff(codes[order], prepend=-1))

@@ -1,4 +1,4 @@
-"""Which columns of a table are features."""
+"""Choosing and reading the feature columns of a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
 MAX_NAME = 40
-"""Characters of a word that may name a row."""
+"""Longest word, in characters, that may be the name of a row."""
 UNIT_REASON = "numbers with a unit or marks between thousands: write the numbers alone"
 MAX_BESIDE_TEXT = 50
 """Columns of numbers beside which text is read too; more of them may be what was read from it."""
@@ -66,11 +66,11 @@ def extract_features(
     """Return the feature rows, and their names unless they come in lists.
 
     `features`: columns that the user named.
-    `taken`: columns that play another part.
-    `report`: told what was taken and what was left out.
-    `feature_names`: the columns that a model learned from; columns of a table without a header are
-        known by their positions.
-    `group_of_row`: the group of each row, which a column may number.
+    `taken`: columns with another role.
+    `report`: receives what was used and what was left out.
+    `feature_names`: the features of a model; columns of a table without a header are matched by
+        position.
+    `group_of_row`: the group of each row, to recognize row numbers within groups.
     `takes_text`: whether words of text become features: of columns of text or of categories that
         were named, or, where nothing is numeric, of the column with the most words.
     `answers`: what rows are labelled with, where it is known: then categories, and text beside
@@ -116,7 +116,7 @@ def _names_with_words(
     report: Report,
     group_of_row: IntArray | None,
 ) -> list[str] | None:
-    """Return the names of features where some are words; None where no text is to be read."""
+    """Return the feature names if some are words of text columns, else None."""
     columns = table.frame.columns
     if features is None:
         free = [column for column in columns if column not in taken]
@@ -160,7 +160,7 @@ def _features_with_words(table: Table, names: Sequence[str], fill: Imputer | Non
 
 
 def _read_filled(table: Table, columns: Sequence[str], fill: Imputer | None) -> FloatArray:
-    """Return features; where columns lack numbers, these are filled, or refused together."""
+    """Return numeric features, with missing numbers imputed, or else refused together."""
     is_of_lists = len(columns) == 1 and _holds_lists(table, columns[0])
     inner = getattr(table.frame.schema[columns[0]], "inner", None)
     if is_of_lists and inner is not None and inner.is_nested():
@@ -183,7 +183,7 @@ def _read_filled(table: Table, columns: Sequence[str], fill: Imputer | None) -> 
 
 
 def _report_empty_categories(table: Table, columns: Collection[str], report: Report) -> None:
-    """Say how many cells of categories are empty, which nothing else would show."""
+    """Report how many cells of categorical columns are empty."""
     for column in columns:
         cells = table.frame[column].cast(pl.String).fill_null("").str.strip_chars()
         if n_empty := int((cells == "").sum()):
@@ -293,7 +293,7 @@ def _is_shared(table: Table, column: str, group_of_row: IntArray) -> bool:
 def _report_chosen(
     table: Table, chosen: Sequence[str], categories_used: Sequence[str], report: Report
 ) -> None:
-    """Say which columns of numbers, and of categories, are features."""
+    """Report the numeric and categorical columns used as features."""
     columns = table.frame.columns
     if chosen:
         first, last = columns.index(chosen[0]), columns.index(chosen[-1])
@@ -307,7 +307,7 @@ def _report_chosen(
 
 
 def _are_marked_numbers(cells: pl.Series) -> bool:
-    """Tell whether cells are numbers with a unit, a currency, or marks between thousands."""
+    """Tell whether cells are numbers with a unit, a currency or thousands separators."""
     if cells.dtype != pl.String or holds_times(cells):
         return False
     filled = cells.drop_nulls()
@@ -315,8 +315,8 @@ def _are_marked_numbers(cells: pl.Series) -> bool:
 
 
 def _holds_lists(table: Table, column: str) -> bool:
-    """Tell whether each cell is a list that may be features; lists of words and objects are not."""
-    kind = table.frame[column].dtype  # of all columns the schema is made anew
+    """Tell whether cells are lists of numbers, not of words or objects."""
+    kind = table.frame[column].dtype  # `frame.schema` would be built for all columns
     if not isinstance(kind, (pl.List, pl.Array)):
         return False
     return kind.inner != pl.String and not isinstance(kind.inner, pl.Struct)
@@ -328,7 +328,7 @@ def _length_of_lists(cells: pl.Series) -> int:
 
 
 def find_name_column(table: Table, taken: Collection[str] = ()) -> str | None:
-    """Return the first column of short words, one in each row and all different, if any."""
+    """Return the first column of distinct short words without empty cells, if any."""
     for name, dtype in table.frame.schema.items():
         cells = table.frame[name]
         if (
@@ -346,7 +346,7 @@ def find_name_column(table: Table, taken: Collection[str] = ()) -> str | None:
 
 
 def _by_position(feature_names: Sequence[str], columns: Sequence[str]) -> Sequence[str]:
-    """Return the columns at the positions that a model without a header learned from."""
+    """Return columns by position if the model was fitted to a file without a header."""
     positions = [_POSITION.fullmatch(name) for name in feature_names]
     if not set(columns).isdisjoint(feature_names) or not all(positions):
         return feature_names
@@ -355,7 +355,7 @@ def _by_position(feature_names: Sequence[str], columns: Sequence[str]) -> Sequen
 
 
 def _listing(left_out: dict[str, str]) -> str:
-    """Name columns by why they were left out."""
+    """Return the columns left out, grouped by reason."""
     by_fault: dict[str, list[str]] = {}
     for column, fault in left_out.items():
         by_fault.setdefault(fault, []).append(repr(column))

@@ -1,4 +1,4 @@
-"""What columns are called: the names people give to users, items, bags, labels and the rest."""
+"""Usual names of columns, by the role of the column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-# For each part the names people use, the likeliest first.
+# The usual names of each role, the most common first.
 USUAL_NAMES = {
     "user": (
         "user", "user_id", "userid", "uid", "reviewerid", "reviewer_id", "customer_id",
@@ -69,7 +69,7 @@ USUAL_NAMES = {
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
 SESSIONS = ("session", "session_id", "sessionid")
-"""Users only where no column names people, who come back."""
+"""Users only if no column names persons."""
 USER_WORDS = frozenset({
     "abonne", "abonnent", "account", "acheteur", "acquirente", "benutzer", "besucher", "borrower",
     "buyer", "client", "cliente", "clientes", "comprador", "consumer", "customer", "horer",
@@ -79,7 +79,7 @@ USER_WORDS = frozenset({
     "utenti", "utilisateur", "viewer", "visitante", "visiteur", "visitor",
 })  # fmt: skip
 SESSION_WORDS = frozenset({"account", "client", "login", "player", "profile", "reader", "viewer"})
-"""People, or what a session was on: `client` may be a kind of telephone."""
+"""Persons, or devices of a session: `client` may be a kind of telephone."""
 ITEM_WORDS = frozenset({
     "ad", "album", "anime", "app", "article", "articolo", "articulo", "artikel", "artigo",
     "artist", "book", "brano", "buch", "business", "cancion", "chanson", "content", "course",
@@ -88,7 +88,7 @@ ITEM_WORDS = frozenset({
     "post", "prodotto", "product", "producto", "produit", "produkt", "produto", "recipe", "repo",
     "restaurant", "show", "song", "story", "track", "url", "venue", "video",
 })  # fmt: skip
-"""What users and items are called where they are of one kind, in the languages of some shops."""
+"""Words for particular kinds of items, in several languages."""
 _ID_ENDING = re.compile(r"_?(id|no|nr|nummer|number|code|key|sku|codigo|codice|numero)$")
 _ID_BEGINNING = re.compile(r"^(id|codigo|codice|code|cod|numero|num|nr|no)_?(de_|del_|du_|di_)?")
 _OF_PEOPLE = f"({'|'.join(sorted(USER_WORDS))})"
@@ -96,9 +96,9 @@ _MAIL = re.compile(
     rf"({_OF_PEOPLE}_?)?((adresse|indirizzo|direccion)_?)?(de_|d_|di_)?(e_?)?(mail|correo|courriel)"
     rf"(_?(id|addr|address|adresse|electronico))?(_?(de_|del_|du_)?{_OF_PEOPLE})?"
 )
-"""Who somebody is by an address: `user_email`, `E-Mail-Adresse`, `correo`."""
+"""E-mail addresses as user ids: `user_email`, `E-Mail-Adresse`, `correo`."""
 _TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
-"""What files of RecBole add to the names of columns."""
+"""Type suffixes of column names in RecBole files."""
 COUNT_NAMES = frozenset({
     "weight", "count", "counts", "plays", "playcount", "play_count", "listens", "listen_count",
     "frequency", "quantity", "n_clicks", "num_plays", "views", "menge", "anzahl", "quantite",
@@ -106,19 +106,18 @@ COUNT_NAMES = frozenset({
     "event", "event_type", "action", "behavior", "behaviour", "ereignis",
     *USUAL_NAMES["clicked"],
 })  # fmt: skip
-"""What columns are called that say how often a user chose an item, or whether, or how; a row is one
-click all the same."""
+"""Names of columns with counts or kinds of interactions; each row is one click all the same."""
 _AMOUNT = re.compile(
     r"(^|_)(qty|price|amount|total|sum|cost|value|revenue|discount|duration|seconds|minutes|hours"
     r"|days|nights|weeks|months|pages|size|length|distance|km|kg|tage|wochen|monate|seiten"
     r"|dias|jours|giorni|percent|preis|betrag|summe|umsatz|dauer|sekunden|minuten|precio|importe|prix|montant|prezzo"
     r"|importo)(_|$)"
 )
-"""What columns are called that measure something, so that they name nothing."""
+"""Names of columns with amounts, which are not ids."""
 INDICATORS = ("candidate_", "candidate:", "cand_")
-"""How columns of 0 and 1, one for each candidate, begin."""
+"""Prefixes of indicator columns of candidates."""
 NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
-"""Parts that one column plays."""
+"""Roles of a single column."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 
 
@@ -141,7 +140,7 @@ def without_accents(text: str) -> str:
 
 
 def usual_column(part: str, columns: Sequence[str]) -> str | None:
-    """Return the column whose name says that it plays a part, or None.
+    """Return the column with a usual name of a role, or None.
 
     `part`: a key of `USUAL_NAMES`. Of users and items also what they are called where all are of
     one kind, with or without the word for a number: `artistID`, `business_id`, `Kundennummer`.
@@ -162,10 +161,10 @@ def usual_column(part: str, columns: Sequence[str]) -> str | None:
 
 
 def _without_id_word(plain: str) -> str:
-    """Return a name without the word for a number before or after it.
+    """Return a name without a word for id before or after it.
 
-    >>> _kind_of("kundennummer"), _without_id_word("id_cliente"), _without_id_word("idcliente"),
-    _without_id_word("idea") ('kunden', 'cliente', 'cliente', 'ea')
+    >>> _without_id_word("kundennummer"), _without_id_word("id_cliente"),
+    _without_id_word("idcliente"), _without_id_word("idea") ('kunden', 'cliente', 'cliente', 'ea')
     """
     ended = _ID_ENDING.sub("", plain)
     return ended if ended in USER_WORDS or ended in ITEM_WORDS else _ID_BEGINNING.sub("", plain)
@@ -181,7 +180,7 @@ def is_id(name: str) -> bool:
 
 
 def is_amount(name: str) -> bool:
-    """Tell whether a name says how much or how often: such whole numbers are no ids.
+    """Tell whether a column is named as an amount or a count, so that its numbers are not ids.
 
     >>> is_amount("Quantity"), is_amount("unit_price"), is_amount("article_no")
     (True, True, False)
@@ -191,7 +190,7 @@ def is_amount(name: str) -> bool:
 
 
 def only_other_id(columns: Sequence[str], user: str, report: Callable[[str], None]) -> str | None:
-    """Return the one column of ids beside that of users, where none is called as items are."""
+    """Return the only id column besides the users, if none has a usual name of items."""
     others = [name for name in columns if name != user]
     if usual_column("item", others) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Which column plays which part: by the name given, or by a guess that is reported."""
+"""Roles of columns: given by the user, or guessed and reported."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ ANNOTATOR_NAME = re.compile(
     r"(annotator|annotateur|anotador|bewerter|kodierer|ann|rater|vote|voter|coder|labell?er|worker"
     r"|llm|judge)(?=[ _.-]|\d)"
 )
-"""How columns of annotators begin: ann_1, annotator 2, rater3."""
+"""Beginnings of the names of annotators: ann_1, annotator 2, rater3."""
 VOTE_SUFFIXES = re.compile(
     r"[ _.-](comments?|notes?|remarks?|reasons?|rationale|explanation|time|duration|seconds|date"
     r"|timestamp|confidence|certainty|kommentare?|bemerkung|grund|begründung|dauer|zeit|datum"
     r"|sicherheit|commentaire|comentario|commento)$"
 )
-"""How columns of annotators end that hold something else than votes: ann_1_comment."""
+"""Ends of names of columns about a vote: ann_1_comment."""
 MIN_TIMESTAMP = 1e6
 """Ratings are smaller, seconds since 1970 larger."""
 CLICK_PARTS = ("user", "item", "time", "rating")
@@ -68,7 +68,7 @@ def pick_column(
     report: Report,
     taken: Collection[str] = (),
 ) -> str | None:
-    """Return the column that plays a part, or None if none was given and none is usual.
+    """Return the column of a role: the given one, one with a usual name, or None.
 
     `part`: a key of `USUAL_NAMES`.
     `given`: the name the user gave; refused if there is no such column.
@@ -93,7 +93,7 @@ def require_column(
     report: Report,
     taken: Collection[str] = (),
 ) -> str:
-    """Return the column that plays a part, or say how to name it."""
+    """Return the column of a role, or raise an error that says how to name it."""
     column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
     if column is None:
         several = ", or columns of 0 and 1, one per label, with commas or a pattern"
@@ -165,9 +165,9 @@ def find_click_columns(
 
 
 def _unused_column_note(cells: pl.Series) -> str:
-    """Say that rows count alike whatever a column says of each, and how to leave some out.
+    """Return a note that a column is ignored, with the option that would use it.
 
-    `cells`: of all rows, or of the first few.
+    `cells`: of all or the first rows.
     """
     name = cells.name
     if not holds_numbers(cells):
@@ -192,12 +192,12 @@ def _unused_column_note(cells: pl.Series) -> str:
 
 
 def _have_no_names(columns: Sequence[str]) -> bool:
-    """Tell whether columns are called as those of a file without a header are."""
+    """Tell whether columns have the names given to files without a header."""
     return list(columns) == [f"column_{i + 1}" for i in range(len(columns))]
 
 
 def are_unnamed_clicks(head: pl.DataFrame) -> bool:
-    """Tell whether rows without names hold clicks: ids of users that come back, items, numbers."""
+    """Tell whether a table without column names holds clicks."""
     columns = head.columns
     if not _have_no_names(columns) or not 2 <= len(columns) <= 4:
         return False
@@ -223,10 +223,9 @@ def are_unnamed_clicks(head: pl.DataFrame) -> bool:
 
 
 def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
-    """Name the columns of a log without a header by their number.
+    """Return the roles of the columns of a log without a header, by their number.
 
-    As Amazon's ratings have them, or where the second holds dates as sessions of YooChoose do,
-    whose last column is none of these.
+    As in Amazon's ratings, or, if the second column holds dates, as in the sessions of YooChoose.
     """
     parts = {
         2: ("user", "item"),
@@ -244,7 +243,7 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
 
 
 def _looks_like_a_timestamp(cell: str) -> bool:
-    """Tell seconds since 1970 and dates from ratings, which are small."""
+    """Tell timestamps and dates from ratings, which are small numbers."""
     try:
         return float(cell) > MIN_TIMESTAMP
     except ValueError:
@@ -257,12 +256,12 @@ def read_like_training_file(
     remembered: Mapping[str, Any],
     report: Report | None,
 ) -> tuple[Read, dict[str, Any]]:
-    """Read a file as the user says, otherwise as an earlier one was read; return how it was, too.
+    """Read a file with the options of the training file; return the data and the options used.
 
-    `read`: the reader, called with a report, and with columns and form by name. `given`: what the
-    user said. `remembered`: how the earlier file was read; a column that this one lacks is
-    forgotten, and guessed by the reader, as is a table of labels of other bags; its encoding helps
-    where this one is not UTF-8. `report`: told what was guessed in the end.
+    `read`: the reader, called with `report` and options. `given`: options of the user, which take
+    precedence. `remembered`: options of the training file; columns that this file lacks are
+    guessed, as is a table of labels of other bags, and the encoding is used if this file is not
+    UTF-8. `report`: receives the final guesses.
     """
     if "fill" in remembered:  # further files are filled with the medians of the first
         given = {part: value for part, value in given.items() if part != "fill"}
@@ -309,13 +308,13 @@ def read_like_training_file(
 
 
 def _quoted_names(columns: Any) -> str:
-    """Return the name of a column, or of several, as a sentence has it."""
+    """Return the quoted name of a column, or of several."""
     names = columns if isinstance(columns, (list, tuple)) else [columns]
     return " and ".join(map(repr, names))
 
 
 def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the columns of votes by several annotators, and what their names begin with.
+    """Return the common prefix of annotator columns, and these columns.
 
     >>> annotator_columns(["text", "ann_1", "ann_2"])
     ('ann_', ['ann_1', 'ann_2'])
@@ -331,7 +330,7 @@ def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:
 
 
 def check_no_votes(columns: Sequence[str], origin: str) -> None:
-    """Refuse a table of annotators' votes where labels are needed, and say what makes them."""
+    """Refuse a table of votes where labels are needed, naming the command that makes them."""
     found = annotator_columns(columns)
     if found is not None:
         raise DataError(
@@ -363,7 +362,7 @@ def match_columns(
 def check_column(
     name: str, columns: Sequence[str], origin: str, purpose: str, part: str = ""
 ) -> str:
-    """Return a column that a user named, or say that there is none, and which may be meant."""
+    """Return a column named by the user, or raise an error that suggests similar names."""
     if name not in columns:
         raise MissingColumnError(
             f"{origin} has no column {name!r} {purpose}{did_you_mean(name, columns)}; its columns "

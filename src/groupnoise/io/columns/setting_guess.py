@@ -1,4 +1,4 @@
-"""What a file holds, told by the names of its columns or arrays, else by its cells."""
+"""Guessing the setting of a file from the names of its columns or arrays, then from its cells."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from groupnoise.io.tables.sources import Source, find_source, ignore_report
 from groupnoise.io.tables.table import DELIMITED, Table, read_content
 
 MIN_MARKS, MAX_MARKS = 3, 10
-"""Columns of 0 and 1 that may be candidates, and how many of them a sentence names."""
+"""Indicator columns from which candidates are suggested, and how many of them are listed."""
 MAX_VOTED = 30
-"""Different cells of a column that may be votes for a label each."""
+"""Distinct values of a column of votes at most."""
 HEAD_BYTES = 1 << 18
 """Enough of a file to see the names of its columns."""
 REQUIRED_PARTS = {
@@ -44,11 +44,11 @@ REQUIRED_PARTS = {
     "mil": (("group", "label"), "bags"),
     "pll": (("candidates",), "candidate labels"),
 }
-"""The parts that columns must play in data of a setting, and what it is called."""
+"""Required roles of columns by setting, and the name of the data."""
 
 
 class Guess(NamedTuple):
-    """What a file holds: `setting`, a `sentence` that says so, `columns` that only cells told."""
+    """A guessed `setting`, a `sentence` to report, and `columns` guessed from cells."""
 
     setting: str
     sentence: str
@@ -56,11 +56,10 @@ class Guess(NamedTuple):
 
 
 def settings_by_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:
-    """Return the settings whose telling columns are all there.
+    """Return the settings ("rs", "mil", "pll") whose required columns are all present.
 
-    Of "rs", "mil" and "pll"; where bags are named, labels are those of bags, unless `resolve` gave
-    each row its own. `columns`: names of the columns of a table. `given`: parts whose columns the
-    user has named.
+    With a bag column, labels are those of bags, unless the table was written by `resolve`.
+    `columns`: column names of a table. `given`: roles whose columns the user named.
 
     >>> settings_by_columns(["User_ID", "item", "when"])
     ['rs']
@@ -96,7 +95,7 @@ def settings_by_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
 
 
 def _check_bags_agree(table: Table, known: Mapping[str, str]) -> None:
-    """Refuse a table that would be read as bags but for a few rows, naming the first of them.
+    """Refuse a table of bags with inconsistent labels in a few rows, naming the first of them.
 
     `known`: as in :func:`interpret_cells`.
     """
@@ -127,9 +126,9 @@ def guess_setting(
     encoding: str | None = None,
     **form: Any,
 ) -> Guess:
-    """Return what a file holds, and how that was told.
+    """Return the guessed setting of a file, with the evidence.
 
-    `setting`: what it is known to hold, though its columns are not called so: its cells are asked.
+    `setting`: if known, only columns are guessed, from the cells.
     """
     given = given or {}
     source = find_source(path, format=format, encoding=encoding)
@@ -180,7 +179,7 @@ def guess_setting(
 
 
 def _first_bytes(source: Source) -> bytes:
-    """Return the first lines of the first file, or all of it where it is not read by lines."""
+    """Return the first lines of the first file, or all of a file that is not text."""
     if source.format in DELIMITED or source.format == "jsonl":
         return next(source.line_blocks(source.paths[0], HEAD_BYTES), b"")
     return source.read_bytes(source.paths[0])
@@ -194,7 +193,7 @@ def _usual_columns(columns: Sequence[str], *parts: str) -> dict[str, str]:
 def _guess_from_cells(
     path: str, table: Table, given: Mapping[str, Any], setting: str | None
 ) -> Guess | None:
-    """Return what cells tell a table to be, None where they do not; refuse what may be several."""
+    """Return the setting guessed from cells, or None; an ambiguous table is refused."""
     check_no_votes(table.frame.columns, path)
     known = _usual_columns(table.frame.columns, "group", "label", "user", "item")
     known |= {part: name for part, name in given.items() if isinstance(name, str) and name}
@@ -213,7 +212,7 @@ def _guess_from_cells(
 
 
 def _check_is_no_vote(path: str, frame: pl.DataFrame, candidates: str) -> None:
-    """Refuse candidates that are one of several columns of votes: the others would be lost."""
+    """Refuse a candidate column that is one of several columns of votes."""
     votes = [
         name
         for name, kind in frame.schema.items()
@@ -232,7 +231,7 @@ def _check_is_no_vote(path: str, frame: pl.DataFrame, candidates: str) -> None:
 
 
 def _columns_message(path: str, head: pl.DataFrame, found: Sequence[str]) -> str:
-    """Say that columns tell nothing, or fit more than one kind of data (`found`)."""
+    """Return an error message: columns fit no setting, or several (`found`)."""
     why = "fit more than one kind of data" if found else "do not tell what it holds"
     shown = f"{', '.join(head.columns[:12])}{', ...' * (head.width > 12)}"
     files = ", give the table of labels (--labels) if each file is a bag"
@@ -261,7 +260,7 @@ def _as_guess(reading: Interpretation) -> Guess:
 
 
 def _ambiguity_message(path: str, interpretations: Sequence[Interpretation]) -> str:
-    """Return a sentence that lists the ways to read a file as the options that say them."""
+    """Return an error message that lists the interpretations of a file as options."""
     ways = [
         " ".join(f"--{part} {name!r}" for part, name in each.columns.items())
         for each in interpretations

@@ -1,4 +1,4 @@
-"""Words as features: columns of text, and of categories."""
+"""Words as features, from columns of text and of categories."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
 MAX_WORDS = 2000
-"""Words that count at most, those of the most rows."""
+"""Words in the vocabulary at most, those in most rows."""
 MIN_TEXT_WORDS = 3.0
-"""Mean number of words from which on a column is guessed to be text."""
+"""Mean number of words from which a column is guessed to be text."""
 MAX_CATEGORIES = 50
-"""Different cells up to which a column of words names categories."""
+"""Distinct values up to which a column of words is categorical."""
 ROWS_OF_A_CATEGORY = 10
-"""Rows of each category, on average, from which on they are features without being named."""
+"""Mean number of rows per category from which categories are features by default."""
 MAX_SHOWN = 3
-"""Categories that a sentence names at most."""
+"""Categories listed in a message at most."""
 ABOUT_LABELS = re.compile(
     r"((annotator|annotation|label|vote|answer|review)_)?(comments?|notes?|remarks?|reasons?"
     r"|rationale|explanation|justification)"
@@ -66,7 +66,7 @@ def _is_text_of_row(table: Table, column: str) -> bool:
 
 
 def holds_categories(table: Table, column: str) -> bool:
-    """Tell whether the cells of a column are a few words that recur, such as colours."""
+    """Tell whether a column is categorical: a few repeated words, such as colours."""
     cells = table.frame[column]
     if cells.dtype not in (pl.String, pl.Categorical, pl.Enum):
         return False
@@ -76,9 +76,9 @@ def holds_categories(table: Table, column: str) -> bool:
 
 
 def is_frequent_category(table: Table, column: str, group_of_row: IntArray | None) -> bool:
-    """Tell whether categories recur enough to learn from, and are no names of rows.
+    """Tell whether categories repeat often enough to be features, and are not names of rows.
 
-    What all rows of each group share, as names of people are, recurs as often as groups do.
+    Values that are constant within groups, such as names of people, count once per group.
     """
     cells = table.frame[column].drop_nulls()
     n_told = len(cells)
@@ -92,7 +92,7 @@ def is_frequent_category(table: Table, column: str, group_of_row: IntArray | Non
 
 
 def word_features(table: Table, column: str) -> list[str]:
-    """Return the features of a column of text: its words that stand in more than one row."""
+    """Return the features of a text column: its words that occur in more than one row."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     reader = CountVectorizer(
@@ -109,7 +109,7 @@ def word_features(table: Table, column: str) -> list[str]:
 
 
 def has_words(table: Table, column: str) -> bool:
-    """Tell whether a column of text has words that stand in more than one row, and not in most."""
+    """Tell whether a text column has words that occur in several rows, but not in most."""
     try:
         return len(word_features(table, column)) > 0
     except DataError:
@@ -117,7 +117,7 @@ def has_words(table: Table, column: str) -> bool:
 
 
 def words_by_column(feature_names: Sequence[str], columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return for each column of text the words that a model learned from."""
+    """Return the words by text column among the feature names of a model."""
     found: dict[str, list[str]] = {}
     for name in feature_names:
         column, between, word = name.rpartition(FEATURE_SEPARATOR)
@@ -129,8 +129,8 @@ def words_by_column(feature_names: Sequence[str], columns: Sequence[str]) -> dic
 def word_weights(table: Table, column: str, words: Sequence[str]) -> FloatArray:
     """Return the weight of each word in each row, shape (n_rows, n_words).
 
-    Counts are dampened by a logarithm and rows brought to length one, so that long texts count no
-    more than short ones; a row without any of the words is zero.
+    Logarithms of counts, normalized to unit rows, so that long texts count no more than short ones;
+    a row without any of the words is zero.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
@@ -147,7 +147,7 @@ def cells_as_text(table: Table, column: str) -> list[str]:
 
 
 def read_categories(table: Table, names: Sequence[str] | None) -> dict[str, list[str]]:
-    """Return the categories of each column of them among features, as a model is to know them.
+    """Return the categories of each categorical column among the features.
 
     `names`: of the features. An empty cell is a category where there are such.
     """
@@ -162,7 +162,7 @@ def read_categories(table: Table, names: Sequence[str] | None) -> dict[str, list
 def report_unknown_categories(
     table: Table, known: Mapping[str, Sequence[str]] | None, report: Report | None
 ) -> None:
-    """Say which cells hold no category that a model learned; a warning where nobody listens."""
+    """Report cells with categories unknown to a model; a Python warning without `report`."""
     for column, categories in (known or {}).items():
         if column not in table.frame.columns:
             continue

@@ -1,9 +1,9 @@
 """Folders of plain arrays under a JSON manifest: checksummed, replaced atomically, never executed.
 
-Every array file carries its checksum in its name and the manifest is written last, so a reader
-sees one whole artifact or the other, and a crash leaves the old one in place.
-Arrays may come from anywhere all the same: whoever alters one can alter its checksum, and compiled
-code that is handed an index out of range reads foreign memory, so what is looked up is checked.
+Every array file has its checksum in its name and the manifest is written last, so readers see the
+old or the new artifact, and a crash leaves the old one in place.
+Checksums do not protect against malicious files, and compiled code would read foreign memory at an
+index out of range; so all indices are checked.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def write_folder(
 ) -> str:
     """Write the arrays, then the manifest that names them; return the version this makes.
 
-    The version is a digest of kind, scoring, category names, what the index is searched with, and
-    contents: equal artifacts have equal versions, and what answers otherwise has another.
+    The version is a digest of everything that determines answers: kind, scoring, category names,
+    index parameters and arrays.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -77,7 +77,7 @@ def write_folder(
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
-    """Return the manifest of an artifact folder after checking that it is one of ours."""
+    """Return the manifest of an artifact folder after checking its format."""
     return read_manifest_file(
         Path(folder) / MANIFEST, (ARTIFACT, FORMAT_VERSION), what="a groupnoise artifact",
         writer="`groupnoise export`", remedy="export the artifact again",
@@ -116,7 +116,7 @@ def read_folder(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the manifest of an artifact folder and the arrays it names.
 
-    Where an export replaces the folder between the reading of the two, the new ones are returned.
+    If an export replaces the folder in between, both are read again.
     """
     manifest = read_manifest(folder)
     try:
@@ -137,7 +137,7 @@ def _write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, Any]
 
 
 class MissingFileError(ModelFileError):
-    """A file that a manifest names is not there."""
+    """A file named in a manifest is missing."""
 
 
 def read_array(
@@ -222,7 +222,7 @@ def check_memory_for(paths: Iterable[Path]) -> None:
 
 
 def _read_header(stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the dtype and shape a file begins with; the stream is left where the data begin."""
+    """Return dtype and shape from the header of a file, leaving the stream at the data."""
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it does not begin as one of version 1")
     header = _HEADER.fullmatch(stream.read(int.from_bytes(stream.read(2), "little")))
@@ -241,7 +241,7 @@ def require_array(
     types: Collection[str],
     shape: tuple[int | None, ...],
 ) -> NDArray[Any]:
-    """Return the named array, refused where it is missing or not of the type and shape needed."""
+    """Return the named array, or raise an error if it is missing or of another type or shape."""
     if name not in arrays:
         raise ModelFileError(f"the stored {name} is missing.")
     array = arrays[name]

@@ -25,10 +25,10 @@ from groupnoise.io.tables.array_files import ArrayEntry, map_array, write_array
 
 FORMAT_VERSION = 1
 NOTE = "note_"
-"""Begins the names of arrays that belong to the notes, which are otherwise in the manifest."""
+"""Prefix of the names of arrays among the notes; other notes are in the manifest."""
 
 ORIGIN = "made_from.json"
-"""Written into a folder last: what it was made from, and so what it may serve for."""
+"""File that records what a folder was made from; written last."""
 PAUSE_SECONDS = 0.2
 
 StoredData = BagDataset | PartialLabelDataset | ClickDataset | Windows
@@ -118,7 +118,7 @@ def write_manifest(
 def new_data_folder(
     folder: Path, *, overwrite: bool = False, building: Path | None = None
 ) -> Iterator[Path]:
-    """Yield a folder to build in, which takes the place of `folder` only if the block succeeds.
+    """Yield a folder to build in, which replaces `folder` if the block succeeds.
 
     `folder`: the folder to be; it must not exist, or be a data folder that may be overwritten.
     `overwrite`: whether it may. `building`: a folder of that name is kept when the block is
@@ -149,44 +149,44 @@ def new_data_folder(
         raise
 
 
-def record_origin(folder: Path, wanted: Mapping[str, Any]) -> None:
-    """Say what a data folder was made from, which completes it for those who wait."""
-    write_json(folder / ORIGIN, wanted)
+def record_origin(folder: Path, origin: Mapping[str, Any]) -> None:
+    """Record what a data folder was made from; processes that wait for it continue."""
+    write_json(folder / ORIGIN, origin)
 
 
 def read_origin(folder: Path) -> Any:
-    """Return what a data folder was made from, or None if that is not known."""
+    """Return the record of what a data folder was made from, if any."""
     try:
         return json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 
 
-def wait_until_made(folder: Path, wanted: Mapping[str, Any]) -> None:
-    """Return once another process has made the folder from what is wanted."""
-    while read_origin(folder) != wanted:
+def wait_until_made(folder: Path, origin: Mapping[str, Any]) -> None:
+    """Wait until another process has made the folder with this origin."""
+    while read_origin(folder) != origin:
         time.sleep(PAUSE_SECONDS)
 
 
 def make_once(
     folder: Path,
     make: Callable[[], object],
-    wanted: Mapping[str, Any],
+    origin: Mapping[str, Any],
     *,
     source: str | Path,
     wait: bool,
 ) -> None:
-    """Make a data folder, unless an earlier call made it from what is wanted.
+    """Make a data folder, unless an earlier call made it with the same origin.
 
-    `wait`: leave the work to another process and wait until it is done. Raises DataError if the
-    folder holds anything else, or the source changed since.
+    `wait`: wait for another process to make it. Raises DataError if the folder has another origin,
+    or the source changed since.
     """
     if wait:
-        wait_until_made(folder, wanted)
+        wait_until_made(folder, origin)
     if not folder.exists():
         make()
-        record_origin(folder, wanted)
-    elif read_origin(folder) != wanted:
+        record_origin(folder, origin)
+    elif read_origin(folder) != origin:
         raise DataError(
             f"{folder} was not made from {source} as it is now; remove it or give another folder."
         )
@@ -213,8 +213,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 class _Form(NamedTuple):
     """How a kind of data set is stored.
 
-    `groups`, `objects`: its groups, and what their objects are called on disk.
-    `arrays`, `details`: fields that are arrays of their own, and that stand in the manifest.
+    `groups`, `objects`: the field of its groups, and the name of their objects on disk.
+    `arrays`, `details`: fields stored as arrays, and in the manifest.
     """
 
     dataset: type[Any]

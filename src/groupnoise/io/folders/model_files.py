@@ -1,4 +1,4 @@
-"""Model folders: `manifest.json` and one safetensors file, written whole; and opening any."""
+"""Model folders: `manifest.json` and one safetensors file, written atomically."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MODEL_PACKAGES = (
     "groupnoise.candidates.baselines",
     "groupnoise.clicks.baselines",
 )
-"""Packages whose public classes a model folder may name; nothing else is ever loaded by name."""
+"""Packages whose public classes a model folder may name; nothing else is loaded by name."""
 PAIRS, PART, FIELDS = "pairs", "part", "fields"
 
 
@@ -64,7 +64,7 @@ def write_model(
         }
         write_json(folder / MANIFEST, {**header, **manifest})
     abandoned = [*folder.glob(f"{STAGED}.tmp-*"), *folder.glob(f"{MANIFEST}.tmp-*")]
-    for path in {*before, *abandoned} - {weights}:  # the old model, and what a killed save left
+    for path in {*before, *abandoned} - {weights}:  # the old model, and files of a killed save
         path.unlink(missing_ok=True)
 
 
@@ -88,7 +88,7 @@ def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Pa
 
 
 def read_model_manifest(folder: Path | str) -> dict[str, Any]:
-    """Return the manifest of a model folder after checking that it is one of ours."""
+    """Return the manifest of a model folder after checking its format."""
     return read_manifest_file(
         Path(folder) / MANIFEST, (MODEL, FORMAT_VERSION), what="a groupnoise model",
         writer="save() or `groupnoise fit`", remedy="restore or refit it",
@@ -97,13 +97,13 @@ def read_model_manifest(folder: Path | str) -> dict[str, Any]:
 
 
 def weights_digest(folder: Path | str) -> str:
-    """Return the digest of a model's weights, by which an evaluation says what it judged."""
+    """Return the digest of a model's weights, which identifies it in an evaluation."""
     entry = read_model_manifest(folder).get("weights")
     return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
 
 
 def weights_path(folder: Path, manifest: Mapping[str, Any]) -> Path:
-    """Return where a manifest says that the weights of its model are."""
+    """Return the path of the weights named in a manifest."""
     refused = ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")
     return manifest_file_path(folder, manifest.get("weights"), refused)
 
@@ -130,7 +130,7 @@ def read_model(
     try:
         arrays = load_file(str(weights))
         for label, array in arrays.items():
-            if array.dtype.kind not in "biuf":  # a library may have taught numpy further types
+            if array.dtype.kind not in "biuf":  # libraries may register further types with numpy
                 raise TypeError(f"{label} is of type {array.dtype}")
     except (
         SafetensorError,
@@ -147,7 +147,7 @@ def read_model(
 
 @contextmanager
 def refuse_incomplete_model(folder: Path | str) -> Iterator[None]:
-    """Refuse in one sentence a folder whose content, read in the block, does not fit together."""
+    """Inside the block, raise ModelFileError if the content of a folder does not fit together."""
     try:
         yield
     except (
@@ -161,7 +161,7 @@ def refuse_incomplete_model(folder: Path | str) -> Iterator[None]:
     ) as error:
         if isinstance(error, ModelFileError) and str(folder) in str(error):
             raise
-        # What torch says of weights that do not fit runs over several lines.
+        # Messages of torch about weights that do not fit have several lines.
         reason = " ".join(str(error).split()).rstrip(".")
         reason += " is missing" if isinstance(error, KeyError) else ""
         raise ModelFileError(
@@ -211,17 +211,16 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
 
 
 NOT_SAVED = ("device", "on_epoch")
-"""Parameters of estimators that leave the model as it is."""
+"""Parameters of estimators that do not affect the model."""
 
 
 def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()) -> dict[str, Any]:
     """Return parameters in a form JSON can hold.
 
-    `parameters`: numbers, text, sequences, mappings and parts. A random generator has no written
-    form and is left out; what it decided is in the weights. So are those that decide nothing: a
-    model is the same wherever it was trained (`device`) and whoever watched (`on_epoch`). `parts`:
-    the classes whose objects are kept, by name and fields. Raises ParameterError if a parameter
-    holds anything else: a model that answers otherwise once it is loaded is worse than none.
+    `parameters`: numbers, text, sequences, mappings and parts. Random generators, and parameters
+    that do not affect the model (`device`, `on_epoch`), are left out. `parts`: the classes whose
+    objects are stored by name and fields. Raises ParameterError for anything else: a loaded model
+    must not answer differently.
     """
     return {
         name: _packed(name, value, parts)
@@ -249,9 +248,9 @@ def _packed(name: str, value: Any, parts: Sequence[type]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_packed(name, each, parts) for each in value]
     if isinstance(value, Mapping):
-        # Pairs, because the keys of a JSON object are text and labels need not be.
+        # Pairs, because keys of JSON objects are text, and labels may be numbers.
         return {PAIRS: _packed(name, list(value.items()), parts)}
-    if type(value) in parts:  # a class derived from one may answer otherwise
+    if type(value) in parts:  # subclasses may behave differently
         content = {each.name: getattr(value, each.name) for each in fields(value)}
         return {
             PART: type(value).__name__,

@@ -25,17 +25,17 @@ Record = TypeVar("Record")
 KEY = "training_data"
 CALIBRATED = "calibration_data"
 MAX_FINGERPRINTS = 20_000
-"""Groups that a model remembers one by one; of more, every second or third and so on."""
+"""Fingerprints of groups in a record at most; of more groups every second, third, ... is kept."""
 
 TRAINING_PARTS = ("step", "data", "contents", "result", "ended")
 MAX_EARLIER = 400
-"""Data of earlier trainings that a model remembers by name."""
+"""Earlier trainings in a record at most."""
 MAX_HELD_LOGS = 20
 """Logs of which a model remembers what was held out."""
 
 
 class HeldOutOfLog(NamedTuple):
-    """What of a log was held out: `rows` of its groups, by a `protocol` or as the last clicks."""
+    """The held-out part of a log: `rows` of its groups, by a `protocol` or as last clicks."""
 
     rows: list[int]
     protocol: str = ""
@@ -119,7 +119,7 @@ class TrainingRecord:
         )
 
     def after(self, before: TrainingRecord | None) -> TrainingRecord:
-        """Return this record of a model that went on from another."""
+        """Return this record, continued from that of an earlier training."""
         if before is None:
             return self
         held = {before.fingerprint: HeldOutOfLog(before.held_out, before.protocol)}
@@ -143,7 +143,7 @@ class TrainingRecord:
         )
 
     def of_log(self, fingerprint: str) -> TrainingRecord | None:
-        """Return this record as that of one of the logs that were learned; None of other data."""
+        """Return the record for one of the logs trained on; None for other data."""
         if fingerprint in self.held_before:
             held = self.held_before[fingerprint]
             return replace(
@@ -151,25 +151,25 @@ class TrainingRecord:
             )
         if fingerprint == self.fingerprint:
             return self
-        # A log that was added to an earlier one was learned whole, whatever it was joined with.
+        # Added logs were trained on completely.
         is_added = fingerprint in self.added
         return (
             replace(self, fingerprint=fingerprint, held_out=[], protocol="") if is_added else None
         )
 
     def has_learned(self, fingerprint: str) -> bool:
-        """Return whether a training of this model saw just these data."""
+        """Return whether the model was trained on exactly these data."""
         return fingerprint in (self.fingerprint, *self.earlier, *self.added)
 
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
-        """Return how many groups of other data the model was trained on."""
+        """Return how many groups of other data were in the training data."""
         n_trained = self.n_groups - len(self.held_out)
         return _estimate_overlap(setting, dataset, self.trained, n_trained)
 
     def named_as_trained(self, setting: Setting[Any], dataset: Any) -> dict[str, BoolArray]:
-        """Return which groups of other data have a name, or a patient, that was trained on.
+        """Return which groups of other data share a name, or a patient, with the training data.
 
-        Each of shape (n_groups,), by what is named; their values may differ.
+        Arrays of shape (n_groups,) by kind of name; the values of the groups may differ.
         """
         return {
             part: np.isin(each, unpacked(self.names[part]))
@@ -184,7 +184,7 @@ class TrainingRecord:
 
 
 def training_entry(step: str, source: str, contents: str, result: str) -> dict[str, str]:
-    """Return what `info` says of a training that ends now."""
+    """Return the entry that `info` shows about a training that ends now."""
     ended = datetime.now(timezone.utc).isoformat(" ", "minutes").replace("+00:00", " UTC")
     return dict(zip(TRAINING_PARTS, (step, source, contents, result, ended), strict=True))
 
@@ -199,9 +199,9 @@ def _add_to_manifest(folder: Path | str, more: Mapping[str, Any]) -> None:
 
 
 class CalibrationRecord(NamedTuple):
-    """The groups that a model was calibrated by.
+    """The groups that a model was calibrated on.
 
-    `n_groups`: how many there were. `groups`: fingerprints of them, as of those trained on.
+    `n_groups`: their number. `groups`: their packed fingerprints.
     """
 
     n_groups: int
@@ -211,9 +211,9 @@ class CalibrationRecord(NamedTuple):
     def of(
         cls, setting: Setting[Any], dataset: Any, before: CalibrationRecord | None
     ) -> CalibrationRecord:
-        """Return the record of a calibration by all groups of a data set.
+        """Return the record of a calibration on all groups of a data set.
 
-        `before`: what the model remembered of earlier ones, which this one goes on from.
+        `before`: the record of earlier calibrations, which are included.
         """
         found = np.unique(setting.group_fingerprints(dataset, np.arange(setting.n_groups(dataset))))
         n_groups = len(found)
@@ -224,17 +224,17 @@ class CalibrationRecord(NamedTuple):
         return cls(n_groups, _packed(found))
 
     def n_among(self, setting: Setting[Any], dataset: Any) -> int:
-        """Return how many groups of a data set the model was calibrated by."""
+        """Return how many groups of a data set the model was calibrated on."""
         return _estimate_overlap(setting, dataset, self.groups, self.n_groups)
 
 
 def write_calibration_record(folder: Path | str, record: CalibrationRecord) -> None:
-    """Add to the manifest of a model that was just saved what it was calibrated by."""
+    """Add a calibration record to the manifest of a saved model."""
     _add_to_manifest(folder, {CALIBRATED: record._asdict()})
 
 
 def read_calibration_record(folder: Path | str) -> CalibrationRecord | None:
-    """Return what a model was calibrated by; None if by nothing, or from Python."""
+    """Return the calibration record of a model, if any."""
 
     def checked(found: Mapping[str, Any]) -> CalibrationRecord:
         unpacked(found["groups"])
@@ -247,7 +247,7 @@ def read_calibration_record(folder: Path | str) -> CalibrationRecord | None:
 def _read_part(
     folder: Path | str, name: str, read: Callable[[Any], Record], unreadable: str
 ) -> Record | None:
-    """Return what `read` makes of a part of a manifest, None without it; `unreadable`: what if."""
+    """Return a parsed part of a manifest, None if absent; `unreadable`: ends the error message."""
     found = read_model_manifest(folder).get(name)
     try:
         return None if found is None else read(found)
@@ -259,7 +259,7 @@ def _read_part(
 
 
 def _packed(fingerprints: NDArray[np.uint64]) -> str:
-    """Return fingerprints as text; of too many, every second or third and so on."""
+    """Return fingerprints as text, thinned out if there are too many."""
     kept = fingerprints[:: max(1, -(-len(fingerprints) // MAX_FINGERPRINTS))]
     return base64.b64encode(kept.astype("<u8").tobytes()).decode("ascii")
 
@@ -274,7 +274,7 @@ def unpacked(text: str) -> NDArray[np.uint64]:
 
 
 def _estimate_overlap(setting: Setting[Any], dataset: Any, packed: str, n_groups: int) -> int:
-    """Return how many groups of a data set are among `n_groups`, of which some are remembered."""
+    """Estimate how many groups of a data set are among `n_groups`, given a sample of these."""
     remembered = unpacked(packed)
     if not len(remembered):
         return 0
@@ -284,12 +284,12 @@ def _estimate_overlap(setting: Setting[Any], dataset: Any, packed: str, n_groups
 
 
 def read_training_record(folder: Path | str) -> TrainingRecord | None:
-    """Return what a model remembers of its training; None if nothing, as when saved from Python."""
+    """Return the training record of a model; None if it was saved from Python."""
     return _read_part(folder, KEY, _checked, "trained on; restore or refit it.")
 
 
 def training_summary(folder: Path | str) -> dict[str, Any]:
-    """Return how a model came to be: data, parameters, seed, and what decided them."""
+    """Return the provenance of a model: data, parameters, seed and decisions."""
     manifest = read_model_manifest(folder)
     parameters = manifest.get("parameters")
     summary: dict[str, Any] = {
@@ -313,7 +313,7 @@ def training_summary(folder: Path | str) -> dict[str, Any]:
 
 
 def _checked(found: Mapping[str, Any]) -> TrainingRecord:
-    """Return a record whose parts have the right types: a manifest may come from anywhere."""
+    """Return a record after checking the types of its parts."""
     record = TrainingRecord(**found)
     listed = (record.held_out, record.earlier, record.added, record.trainings)
     if not all(isinstance(each, list) for each in listed):

@@ -1,4 +1,4 @@
-"""Labels that stand in several columns: as marks, a column for each label, or one in each cell."""
+"""Labels in several columns: one indicator column per label, or one label per cell."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from groupnoise.io.tables.table import Table
 MARKS = (
     "x", "✓", "✔", "✗", "×", "+", "*", "1", "1.0", "true", "yes", "ja", "oui", "sí", "sì", "sim",
 )  # fmt: skip
-"""What people write, in lower case, into columns of one label each where it holds, and nothing
-elsewhere."""
+"""Marks, in lower case, in indicator columns that are empty where the label does not apply."""
 _OF_INDICATORS = frozenset({"0", "0.0", *MARKS, *(word for pair in BOOLEANS for word in pair)})
 _FRACTION = r"^[+-]?\d*[.,]\d+$"
 _NO_CELL = ("", "nan", "none", "null")
 
 
 def read_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
-    """Return which labels each row has, of one column of 0 and 1 or of marks for each label."""
+    """Return the labels of each row from indicator columns, one per label."""
     indicators = np.column_stack([_indicator(table, column) for column in columns])
     odd = np.argwhere((indicators != 0) & (indicators != 1))
     if len(odd):
@@ -39,9 +38,9 @@ def read_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, li
 
 
 def are_single_label_columns(frame: pl.DataFrame, columns: Sequence[str]) -> bool:
-    """Tell whether cells of several columns hold a label each, as the best answers of a model do.
+    """Tell whether each cell of several columns holds a label, like the top answers of a model.
 
-    And not marks, whose columns are labels; a slip among marks stays one.
+    Columns of marks are indicators, even if a few cells hold something else.
     """
     if len(columns) < 2 or any(frame.schema[name].is_nested() for name in columns):
         return False
@@ -56,9 +55,9 @@ def are_single_label_columns(frame: pl.DataFrame, columns: Sequence[str]) -> boo
 def merge_label_columns(
     table: Table, columns: Sequence[str], report: Report
 ) -> tuple[Table, Sequence[str]]:
-    """Return a table whose labels, one in each cell of several columns, stand in lists.
+    """Return a table in which columns with one label per cell are merged into one of lists.
 
-    Any other columns, such as indicators, stay as they are.
+    Indicator columns stay as they are.
     """
     if not are_single_label_columns(table.frame, columns):
         return table, columns
@@ -70,7 +69,7 @@ def merge_label_columns(
 
 
 def _as_text(cells: pl.Series) -> pl.Series:
-    """Return cells as text, whole numbers without a fraction, null where they hold nothing."""
+    """Return cells as text, whole numbers without a fraction, and null for empty cells."""
     if cells.dtype.is_float():
         cells = cells.fill_nan(None)
         if bool((cells == cells.floor()).all()):

@@ -1,4 +1,4 @@
-"""Columns of lists of labels, told by their cells."""
+"""Recognizing columns of lists of labels by their cells."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from groupnoise.io.labels.memberships import (
 from groupnoise.io.labels.spellings import find_separators
 
 MAX_JOINED = 500
-"""Different cells of labels that a word or a stroke joins, at most."""
+"""Distinct cells of a column of separated labels at most."""
 MIN_LISTS = 0.2
 """Share of cells with a list from which a column of lists is one."""
 _WEIGHT = r"\s*([:=]\s*[01]?\.\d+|\([01]?\.\d+\))"
-"""What stands after a label that has a weight: `cat: 0.7`, `cat (0.7)`."""
+"""The weight after a label: `cat: 0.7`, `cat (0.7)`."""
 
 
 def lists_as_text(cells: pl.Series) -> pl.Series | None:
-    """Return lists of words, or the names that have a weight, as text; None for other cells."""
+    """Return lists of words, or of labels with weights, as text; None for other cells."""
     if isinstance(cells.dtype, pl.Struct):
         if not all(field.dtype.is_numeric() for field in cells.dtype.fields):
             return None
@@ -37,7 +37,7 @@ def lists_as_text(cells: pl.Series) -> pl.Series | None:
 
 
 def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
-    """Tell whether cells are lists of words of which there are few; `are_lists`: by their type."""
+    """Tell whether cells are lists from a small vocabulary; `are_lists`: their type is list."""
     if are_lists and len(cells):
         words = [word for cell in cells for word in cell.split(";")]
         return 2 <= len(set(words)) <= max(3, min(100, len(words) // 5))
@@ -52,7 +52,7 @@ def holds_label_lists(cells: pl.Series, are_lists: bool = False) -> bool:
             later = {word for words in lists for word in words[1:]}
             n_words = sum(map(len, lists))
             are_few = len(first | later) <= max(3, min(100, n_words // 5))
-            # Places and decimal commas have parts, too, but each part has its own place.
+            # Addresses and decimal commas also have parts, but each part has a fixed position.
             if are_few and len(first & later) >= MIN_LISTS * len(first | later):
                 numbers = (word.replace(".", "", 1).isdigit() for word in first | later)
                 return mark != "," or not all(numbers)

@@ -74,7 +74,7 @@ def without_brackets(cells: pl.Series) -> pl.Series:
 
 
 def parse_literals(text: str) -> Iterator[Any]:
-    """Yield the value that a text stands for in JSON and in Python, where it does."""
+    """Yield the values of a text as a JSON and as a Python literal, if it is one."""
     parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)  # neither runs code
     for parse in parsers:
         try:
@@ -167,7 +167,7 @@ def read_weights(
 
 
 def label_weight_fields(kind: pl.DataType) -> tuple[str, str] | None:
-    """Return what the text and the number of each object are called, in lists of such objects."""
+    """Return the names of the label and the weight field in lists of objects of these two."""
     if not isinstance(kind, pl.List) or not isinstance(kind.inner, pl.Struct):
         return None
     names = [each.name for each in kind.inner.fields if each.dtype == pl.String]
@@ -176,7 +176,7 @@ def label_weight_fields(kind: pl.DataType) -> tuple[str, str] | None:
 
 
 def _parse_weights(cells: pl.Series) -> list[dict[Any, Any]] | None:
-    """Return labels with their weights, of each cell; None where cells hold none."""
+    """Return the weights by label of each cell; None if cells hold no weights."""
     kind = cells.dtype
     if isinstance(kind, pl.Struct):
         return [cell or {} for cell in cells.to_list()]
@@ -207,7 +207,7 @@ def read_truth(
     class_names: Sequence[str],
     called: Mapping[str, str | None] | None = None,
 ) -> IntArray:
-    """Return the class of each row, -1 where the cell is empty or says that there is none.
+    """Return the class of each row, -1 for an empty cell or a word for no class.
 
     Positions in `class_names`. `called`: the class that a cell in lower case stands for, where it
     is not the name of one, or None for no class.
@@ -295,7 +295,7 @@ def _labels_by_row(
 
 
 def _check_no_measurements(table: Table, column: str, n_groups: int) -> None:
-    """Refuse numbers of which nearly every group has its own: these are measured, no classes."""
+    """Refuse numbers that are different in nearly every group: measurements, not classes."""
     cells = table.frame[column].drop_nulls()
     if cells.dtype == pl.String:
         cells = cells.str.strip_chars()
@@ -317,14 +317,14 @@ def _check_no_measurements(table: Table, column: str, n_groups: int) -> None:
 
 
 def _nullify_blanks(cells: pl.Series) -> pl.Series:
-    """Return cells of which those that hold nothing are null, blanks and NaN among them."""
+    """Return cells with blanks and NaN as null."""
     if cells.dtype == pl.String:
         return cells.set((cells.str.strip_chars() == "").fill_null(False), None)
     return cells.fill_nan(None) if cells.dtype.is_float() else cells
 
 
 def _drop_no_label_words(flat: pl.DataFrame, column: str, report: Report) -> pl.DataFrame:
-    """Drop words for no label at all; one that stands beside labels is a label itself."""
+    """Drop words for no label; a word that occurs beside other labels is a label."""
     if flat["label"].dtype != pl.String:
         return flat
     alone = pl.len().over("row") == 1
@@ -356,7 +356,7 @@ def _check_missing_labels(table: Table, column: str, flat: pl.DataFrame, several
 def _guess_separators(cells: pl.Series, column: str, report: Report) -> tuple[str, ...]:
     for separator in LABEL_SEPARATORS:
         if cells.str.contains(separator, literal=True).any():
-            # A blank is one between numbers, or words that change places: names may have several.
+            # A blank separates numbers, or words in changing positions; names may contain blanks.
             if separator == " " and not cells.str.contains(r"^[\d\s]+$").all():
                 continue
             report(f"split the labels of column {column!r} at {separator!r}")

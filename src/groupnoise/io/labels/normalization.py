@@ -1,6 +1,6 @@
-"""Labels that are heard as others, or as none: what people and language models write for them.
+"""Normalizing labels: other spellings, phrases around a label, and words for no label.
 
-Language models write labels in marks, in a sentence, with a reason, or refuse to.
+Language models write labels in quotation marks, in a sentence, with a reason, or refuse to answer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from groupnoise.io.labels.spellings import (
 )
 
 MAX_LETTERS = 5
-"""Letters that may stand as capitals and as small ones and mean one label each; more are an
-alphabet, of which both are learned."""
+"""Single letters that are merged with their capitals at most; more are an alphabet in both
+cases."""
 MIN_ALIKE = 2
-"""Labels of which one way to write them must be seen."""
+"""Labels that must occur in a phrase for it to count as one around labels."""
 REPEATS = 1.5
-"""How often one reason comes back at most, on average; names of labels come back."""
+"""Mean number of repetitions of a reason at most; names of labels repeat more often."""
 MAX_LENGTH, MAX_LEADS = 100, 3
-"""Letters within which an answer names its label, and what may lead to it; else it is a text."""
+"""Characters of an answer in which a label is looked for, and phrases before it that are tried."""
 _LEAD = re.compile(r"(?:[^:]{1,60}:|(?:\S+ ){1,7}(?:is|as)(?: an?| the)?)\s+(?=\S)")
 _BECAUSE = re.compile(r"\W*\b(?:because|since|due to|weil|parce que|porque|perché)\b")
 _TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\s+")
@@ -35,7 +35,7 @@ _TAIL = re.compile(r"\s*(?:[:;.,(–—]|-\s)\s*|\s+(?:because|since|as|due to)\
 def normalize_labels(
     counts: Mapping[str, int], *, keep: Collection[str] = (), listed: Sequence[str] | None = None
 ) -> dict[str, str | None]:
-    """Return the labels that are heard as another spelling of one, or as none (None).
+    """Return labels to replace: by their usual spelling, or by None for words for no label.
 
     Of several spellings the most frequent one stands for all, or the one that is listed. `counts`:
     how often each was written. `keep`: labels that stay as they are. `listed`: all labels there
@@ -50,10 +50,10 @@ def normalize_labels(
     by_key = Counter(dict.fromkeys(key_of.values(), 0))
     by_key.update({key_of[name]: n_said for name, n_said in counts.items()})
     answers = match_phrased_labels(by_key)
-    # Who names a label and says what he cannot tell beside it names that label.
+    # An answer that names a label and a doubt counts as that label.
     none = {name for name in labels if is_no_answer(answers.get(key_of[name], name), counts)}
     if len({spelling_key(name) for name in {*counts, *sure} - none}) < 2:
-        none = set()  # words beside one label tell it from nothing
+        none = set()  # beside a single label such words are its opposite
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(listed or ()), *counts]):
         if name not in none and name not in keep:
@@ -69,7 +69,7 @@ def normalize_labels(
             max(names, key=lambda name: (key_of[name] == key, _bare(name) == name,
                                          counts.get(name, 0), name))
         ]  # fmt: skip
-        if len(meant) == 1:  # who lists two of them means two
+        if len(meant) == 1:  # two listed spellings are two labels
             synonyms |= {name: meant[0] for name in names if name != meant[0]}
     return {name: synonyms.get(name) for name in counts if name in synonyms or name in none}
 
@@ -81,7 +81,7 @@ def _bare(name: str) -> str:
 def normalization_messages(
     synonyms: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
 ) -> list[str]:
-    """Return sentences about labels that are heard as others or as none, with how to keep them."""
+    """Return messages about replaced labels, with the option that keeps them."""
     said = []
     none = [name for name, meant in synonyms.items() if meant is None]
     if none:
@@ -114,7 +114,7 @@ def _option(names: Sequence[str]) -> str:
 
 
 def match_phrased_labels(counts: Mapping[str, int]) -> dict[str, str]:
-    """Return the answers that name one known label in other words, and that label.
+    """Return answers that name one known label in a phrase, and that label.
 
     Such as `category: cat`, `the animal is a cat` or `cat, because it has whiskers and a tail`.
     What leads to the label must lead to known labels alone, and to two or more; reasons must be
@@ -150,7 +150,7 @@ def match_phrased_labels(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _label_before_reason(key: str, known: Collection[str]) -> str | None:
-    """Return the known label that an answer begins with, if a reason or a percentage follows."""
+    """Return the known label at the beginning of an answer, if a reason or a percentage follows."""
     for tail in _TAIL.finditer(key, 0, MAX_LENGTH):
         label = strip_punctuation(key[: tail.start()])
         if label in known:

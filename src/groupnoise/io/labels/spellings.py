@@ -1,4 +1,4 @@
-"""Labels as people write them: in several spellings, joined, or in place of one that is missing."""
+"""Labels as people write them: spellings, separators, words for no label, and warnings."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ NO_VOTE = frozenset({
     "desconocido", "indeciso", "sin respuesta", "non so", "non lo so", "incerto", "sconosciuto",
     "nessuna risposta",
 })  # fmt: skip
-"""What people write in place of a label, in lower case, where they name none."""
+"""Words for no label, in lower case."""
 REPEATABLE_MARKS = "?-.–—_"
-"""Marks that say the same however often they stand."""
+"""Marks that mean the same when repeated."""
 CODE_LENGTH = 2
-"""Labels so short are codes, among which `NA` is one."""
+"""Labels up to this length are codes; among these `NA` may be one."""
 MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
-"""What stands in cells, in lower case, where nobody voted or no number is known."""
+"""Cells, in lower case, that mean a missing vote or number."""
 NONE_OF = ("none of the above", "none of these", "none of them")
-"""Labels that may say, in lower case, that no label fits."""
+"""Labels, in lower case, that may mean that no label fits."""
 WEAK_SEPARATORS = (
     " or ", " oder ", " ou ", " and ", " und ", " et ", " o ", " y ", " e ", " / ", "/", " & ", "&",
     " + ", "+", ", ", ",",
 )  # fmt: skip
-"""What may join several labels in a cell besides what hardly ever stands inside of one."""
+"""Separators that may also be part of a label."""
 MIN_JOINED, MIN_EXPLAINED = 3, 0.9
-"""Different pairs that a joint must have made of known labels, and their least share."""
+"""Distinct pairs of known labels that a separator must yield, and their least share."""
 MIN_REASON = 4
 """Words from which on what stands behind a label is a reason for it."""
 MAX_NAMED = 3
-"""Labels of one joint from which on it is pointed out."""
+"""Labels with the same separator from which a warning is given."""
 QUOTING = "*`\"'“”‘’„«»‹›"
-"""Marks that stand around a label and tell nothing: `**cat**`, `"cat"`."""
+"""Marks around a label without meaning: `**cat**`, `"cat"`."""
 _WORD = re.compile(r"\w[\w-]*")
 _DOUBT = re.compile(
     r"(?i)^(maybe|perhaps|probably|possibly|likely|not sure,?|vielleicht|wohl|evtl\.?|vermutlich"
@@ -67,7 +67,7 @@ _REFUSAL = re.compile(
 
 
 def spelling_key(label: str) -> str:
-    """Return what spellings of one label share: capitals, blanks and marks around it tell nothing.
+    """Return a key that is the same for all spellings of a label: capitals, blanks, punctuation.
 
     >>> spelling_key(" Late  Delivery") == spelling_key("**late delivery**.")
     True
@@ -76,9 +76,9 @@ def spelling_key(label: str) -> str:
 
 
 def strip_punctuation(key: str) -> str:
-    """Return a label without the marks around it that tell no labels apart.
+    """Return a label without quotation marks and punctuation around it.
 
-    >>> without_marks("**cat**."), strip_punctuation("B)"), strip_punctuation("c++"),
+    >>> strip_punctuation("**cat**."), strip_punctuation("B)"), strip_punctuation("c++"),
     strip_punctuation("...") ('cat', 'B', 'c++', '...')
     """
     bare = key.strip(QUOTING + " ")
@@ -91,7 +91,7 @@ def strip_punctuation(key: str) -> str:
 
 
 def is_refusal(key: str) -> bool:
-    """Tell whether an answer in small letters says that there is none.
+    """Tell whether a lower-case answer refuses to give a label.
 
     >>> is_refusal("i cannot determine the category"), is_refusal("cannot log in")
     (True, False)
@@ -100,7 +100,7 @@ def is_refusal(key: str) -> bool:
 
 
 def is_no_answer(label: str, others: Iterable[str] = ()) -> bool:
-    """Tell whether a label is a word for none; `others`: the labels beside it.
+    """Tell whether a label means no label; `others`: the other labels in use.
 
     >>> is_no_answer("???"), is_no_answer("Weiß nicht"), is_no_answer("NA", ["EU", "US"])
     (True, True, False)
@@ -118,7 +118,7 @@ _NO_ANSWER_KEYS = frozenset(map(spelling_key, NO_VOTE))
 
 
 def match_label(label: str, names: Sequence[str]) -> str | None:
-    """Return a label as one of some names is spelt, None where it says nothing, else as it is.
+    """Return a label in its known spelling, None for words for no label, else unchanged.
 
     >>> match_label("Offer ", ["ham", "offer"]), match_label("?", ["ham"]), match_label("spam",
     ["ham"]) ('offer', None, 'spam')
@@ -132,7 +132,7 @@ def match_label(label: str, names: Sequence[str]) -> str | None:
 
 
 def canonical_number(label: str) -> str:
-    """Return a label as it is written of whole numbers, floats and truth values alike.
+    """Return numbers and booleans in one notation, other labels unchanged.
 
     >>> canonical_number("1.0"), canonical_number("True"), canonical_number("tumour")
     ('1', '1', 'tumour')
@@ -146,7 +146,7 @@ def canonical_number(label: str) -> str:
 def match_model_labels(
     names: Sequence[str], named: BoolArray, truth: IntArray | None, known: Sequence[str], units: str
 ) -> tuple[list[str], BoolArray, IntArray | None, list[str]]:
-    """Return labels of data as a model spells them, and sentences on those it has and has not.
+    """Return labels of data in the spelling of a model, and messages about differences.
 
     Returns `names`, `named` and `truth` with one column for all spellings of a label. `named`
     (n_groups, n_classes): which labels each group has. `truth`: of objects, numbers of labels, or
@@ -185,7 +185,7 @@ def match_model_labels(
 
 
 def split_names(given: str | Sequence[str] | None) -> list[str]:
-    """Return labels that a user listed, or joined by commas."""
+    """Return labels given as a list, or separated by commas."""
     if given is None:
         return []
     return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
@@ -194,9 +194,9 @@ def split_names(given: str | Sequence[str] | None) -> list[str]:
 def guess_separators(
     cells: Sequence[str] | pl.Series, report: Report, *, blanks: bool = False
 ) -> tuple[str, ...]:
-    """Return the words or marks that join labels in cells where that is sure, and say so.
+    """Return the separators of labels in cells, and report them; none if that is not certain.
 
-    `blanks`: whether blanks may, where nothing else does.
+    `blanks`: whether blanks may be separators if there are no others.
     """
     separators = find_separators(cells)
     if blanks and not separators and are_separate_words(cells):
@@ -210,10 +210,10 @@ def guess_separators(
 
 
 def find_separators(cells: Iterable[str]) -> tuple[str, ...]:
-    """Return the words and marks that join labels in cells; none where that is not sure.
+    """Return the separators of labels in cells; none if that is not certain.
 
-    Nearly all cells that hold one must fall into labels that also stand alone, or beside different
-    others; and there must be a few such pairs: `black and white` is a colour as well.
+    Nearly all cells with a separator must split into labels that also occur alone or with different
+    others, in a few distinct pairs: `black and white` may be one colour.
 
     >>> find_separators(["oak or elm", "elm or ash", "ash or oak", "oak", "elm", "ash"])
     (' or ',)
@@ -235,7 +235,7 @@ def find_separators(cells: Iterable[str]) -> tuple[str, ...]:
 
 
 def split_labels(cell: str, separators: Sequence[str]) -> list[str]:
-    """Return the labels of a cell that some words or marks join.
+    """Return the labels of a cell, split at some separators.
 
     >>> split_labels("oak, elm or ash", (" or ", ", "))
     ['oak', 'elm', 'ash']
@@ -246,7 +246,7 @@ def split_labels(cell: str, separators: Sequence[str]) -> list[str]:
 
 
 def _yields_known_labels(counts: Mapping[str, int], separators: tuple[str, ...]) -> bool:
-    """Tell whether cells that hold a joint, all of some, fall into labels of other cells."""
+    """Tell whether cells with these separators split into labels of other cells."""
     joined = {
         cell: {spelling_key(part) for part in split_labels(cell, separators)}
         for cell in counts
@@ -271,15 +271,15 @@ def _yields_known_labels(counts: Mapping[str, int], separators: tuple[str, ...])
     }
     n_joined = sum(counts[cell] for cell in joined)
     n_known = sum(counts[cell] for cell, parts in joined.items() if parts <= known)
-    # Parts of titles and of names are many.
+    # Titles and names split into too many distinct parts.
     return n_known >= MIN_EXPLAINED * n_joined and len(beside) <= max(MIN_JOINED, n_joined // 2)
 
 
 def are_separate_words(cells: Iterable[str]) -> bool:
-    """Tell whether words of cells are labels of their own: they stand alone, or change places.
+    """Tell whether the words of cells are separate labels: they occur alone or in any position.
 
-    And in no fewer sets than there are words, so that `red wine` and `white wine` are labels. All
-    but two must: those that come first and last in the alphabet stand at the ends of sorted lists.
+    There must be at least as many sets as words, or `red wine` and `white wine` would be split. Two
+    words may be exceptions: the first and the last one of sorted lists.
 
     >>> are_separate_words(["cat dog", "dog fox", "cat fox", "fox", "dog"])
     True
@@ -300,9 +300,9 @@ def are_separate_words(cells: Iterable[str]) -> bool:
 
 
 def find_label_columns(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
-    """Return columns of words of which every one is a label: votes on rows, or candidates of them.
+    """Return columns whose cells hold nothing but labels: votes or candidates.
 
-    Lists, weights, and words for none are among them; numbers are not, which may be measured.
+    Lists, weights and words for no label are allowed; columns of numbers are not returned.
 
     >>> said = {"vote": ["cat", "?"], "guess": ["cat or dog", "dog"], "size": ["3", "4"]}
     >>> sorted(find_label_columns(pl.DataFrame(said), pl.Series(["cat", "dog"])))
@@ -345,7 +345,7 @@ def label_warnings(
     remedy: str = "where they mean that there is none, empty those cells",
     **about_slips: Any,
 ) -> list[str]:
-    """Point out labels that may mean one thing, several labels, or no label at all.
+    """Return warnings about labels that may be duplicates, several labels, or no label.
 
     One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
     says where a row stands. `negative`: a label that is known to say that there is none. `kept`:

@@ -1,4 +1,4 @@
-"""Arrays in files: those of `.npz` and MATLAB by name, and `.npy` that grow or are mapped."""
+"""Array files: named arrays of `.npz` and MATLAB, and `.npy` files written in blocks or mapped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NamedArrays:
     name: str
 
     def find(self, part: str, given: str | None, report: Report) -> NDArray[Any] | None:
-        """Return the array of a part by the name given or a usual one, or None."""
+        """Return the array of a role by the given or a usual name, or None."""
         if given is not None:
             if given not in self.arrays:
                 raise MissingColumnError(
@@ -54,7 +54,7 @@ class NamedArrays:
         return None
 
     def need(self, part: str, given: str | Sequence[str] | None, report: Report) -> NDArray[Any]:
-        """Return the array of a part, or say how to name it."""
+        """Return the array of a role, or raise an error that says how to name it."""
         if given is not None and not isinstance(given, str):
             raise MissingColumnError(
                 f"{self.path} holds arrays: name the one that is the {part}.", part
@@ -133,7 +133,7 @@ def turn_rows_first(
 
 
 def class_index(values: NDArray[Any], class_names: Sequence[str], origin: str) -> IntArray:
-    """Return class numbers: by name, or as they are when they already are positions."""
+    """Return class numbers from names or positions."""
     position = {name: number for number, name in enumerate(class_names)}
     text = [str(value) for value in values.tolist()]
     if all(value in position or value == "-1" for value in text):
@@ -271,7 +271,7 @@ class ArrayWriter:
         }
 
     def _write_header(self) -> None:
-        # numpy leaves room in the header for the first axis to grow, so it can be written anew.
+        # numpy pads the header so that the first axis can grow, so it can be rewritten.
         self._stream.seek(0)
         np.lib.format.write_array_header_1_0(
             self._stream,

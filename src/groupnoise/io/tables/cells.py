@@ -1,4 +1,4 @@
-"""What the cells of a column mean: numbers, timestamps, dates, ids."""
+"""Parsing cells as numbers, timestamps, dates and ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DATE_ORDERS = {"dmy": "day/month/year", "mdy": "month/day/year"}
 _TWO_NUMBERS_AND_A_YEAR = r"^\s*(\d{1,2})([/.\-])(\d{1,2})[/.\-]\d{4}(?:\D|$)"
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
-"""Written as an id would be written back, so that '007' and '7' stay two ids."""
+"""Whole numbers without leading zeros, so that '007' and '7' stay two ids."""
 DATE = re.compile(r"\s*\d{4}([-/])\d{2}\1\d{2}([ T]|\s*$)")
 DAY_AND_MONTH = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1\d{4}(\D|$)")
 EPOCHS = (946_684_800, 2_208_988_800)
@@ -36,16 +36,16 @@ FURTHER_FORMS = (
     "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p", "%d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z",
     "%b %d, %Y %I:%M %p", "%a %b %d %H:%M:%S %Y", "%a %b %d %H:%M:%S %z %Y",
 )  # fmt: skip
-"""Forms of dates that are tried where the usual ones do not fit."""
+"""Further date formats that are tried."""
 COMPACT = (19_000_101, 20_991_231)
-"""Dates as 20240131: numbers that rise as time does."""
+"""Range of dates written as 20240131."""
 _BOUND = r"^\s*[<>≤≥]=?\s*[+-]?\d[\d.,]*"
 """How laboratories write that a number is below or above what they can measure."""
 BOOLEANS = (
     ("true", "false"), ("yes", "no"), ("ja", "nein"), ("oui", "non"), ("wahr", "falsch"),
 )  # fmt: skip
 N_SAMPLE_CELLS = 100
-"""Cells that tell whether a column holds dates."""
+"""Cells of a column that are examined."""
 
 
 def detect_date_order(
@@ -53,9 +53,8 @@ def detect_date_order(
 ) -> str | None:
     """Return the order in which the dates of a column are written, one of `DATE_ORDERS`.
 
-    None for dates of another form, such as 2024-01-31. Where a day beyond the 12th or a point,
-    which is written day first everywhere, leaves one reading only, that is taken. Dates that may be
-    read either way are read as `given`, and refused where it is None.
+    None for other formats, such as 2024-01-31. A day beyond the 12th, or points as separators,
+    which imply day first, decide. Ambiguous dates are read as `given`, and refused if that is None.
 
     `table`: all rows, or the first ones. `column`: the column of times, if there is one. `report`:
     told of the order that was found.
@@ -87,7 +86,7 @@ def detect_date_order(
 
 
 def month_first_to_day_first(cells: pl.Series) -> pl.Series:
-    """Return month/day/year as day/month/year, the order that the parser of dates knows."""
+    """Return month/day/year as day/month/year, which the date parser expects."""
     return cells.str.replace(r"^\s*(\d{1,2})([/.\-])(\d{1,2})", "${3}${2}${1}")
 
 
@@ -180,7 +179,7 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         _check_cells(
             table, column, cells, ~cells.is_finite(), "cannot be an id", "fill it or drop that row"
         )
-        # From here on neighbouring whole numbers share one float, so two ids would become one.
+        # Larger whole numbers are not exact as floats, so two ids would become one.
         limit = 2**24 if cells.dtype == pl.Float32 else 2**53
         _check_cells(
             table, column, cells, cells.abs() >= limit, "is too large for a number with a fraction",
@@ -192,7 +191,7 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         )  # fmt: skip
         whole = cells.cast(pl.Int64)
         return whole
-    # Blanks around an id come from the file's layout: 'a' and ' a' would be one item twice.
+    # Blanks around an id are layout: 'a' and ' a' are the same item.
     text: pl.Series = cells.cast(pl.String).str.strip_chars()
     _check_cells(table, column, cells, text == "", "is blank", "fill it or drop that row")
     if text.str.contains(WHOLE_NUMBER).all():
@@ -260,7 +259,7 @@ def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
 
 
 def more_rows(n_rows: int) -> str:
-    """Return in how many rows beside the first something is found, as the end of a clause.
+    """Return a phrase about further rows, beside the first, to end a clause.
 
     >>> further_rows(1), further_rows(2), more_rows(5)
     ('', ' and in 1 other row', ' and in 4 other rows')
@@ -269,7 +268,7 @@ def more_rows(n_rows: int) -> str:
 
 
 def _scalar_column(table: Table, column: str) -> pl.Series:
-    """Return the cells of a column, of which each must hold one value."""
+    """Return the cells of a column, refusing nested and empty ones."""
     cells = table.frame[column]
     if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
         raise DataError(
@@ -347,7 +346,7 @@ def _rows_of_lists(table: Table, column: str) -> FloatArray:
 
 
 def find_time_columns(frame: pl.DataFrame) -> tuple[list[str], str]:
-    """Return the columns that hold times, and what these are: dates, or numbers if there are none.
+    """Return the columns of times and their kind: dates, or else numbers.
 
     `frame`: all rows, or the first few, of columns that play no other part.
     """
@@ -361,7 +360,7 @@ def find_time_columns(frame: pl.DataFrame) -> tuple[list[str], str]:
 
 
 def look_like_dates(cells: pl.Series) -> bool:
-    """Tell whether the first cells that are not empty are dates, as text or by their type."""
+    """Tell whether the first non-empty cells are dates, as text or by type."""
     if cells.dtype in (pl.Date, pl.Datetime):
         return True
     first = cells.drop_nulls().head(N_SAMPLE_CELLS)
@@ -376,7 +375,7 @@ def holds_times(cells: pl.Series) -> bool:
 
 
 def _holds_epochs(cells: pl.Series) -> bool:
-    """Tell whether the first cells are seconds or milliseconds since 1970, of the years we know."""
+    """Tell whether the first cells are seconds or milliseconds since 1970, or dates as numbers."""
     if not (cells.dtype.is_numeric() or cells.dtype == pl.String):
         return False
     first = cells.drop_nulls().head(N_SAMPLE_CELLS).cast(pl.Float64, strict=False)
@@ -390,7 +389,7 @@ def _holds_epochs(cells: pl.Series) -> bool:
 
 
 def normalize_booleans(cells: pl.Series) -> pl.Series:
-    """Return TRUE, True and true as one word, where cells hold that and its opposite alone."""
+    """Return booleans in lower case if their spelling is mixed, other cells unchanged."""
     if cells.dtype != pl.String:
         return cells
     first = cells.head(N_SAMPLE_CELLS).str.to_lowercase().str.strip_chars()

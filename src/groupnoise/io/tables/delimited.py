@@ -1,4 +1,4 @@
-"""CSV and TSV to a table of text cells, with the line of every row."""
+"""Parsing CSV and TSV to text cells, with the line of every row."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SEPARATORS = (",", "\t", ";", "|")
 BLANKS = " "
 """The separator that stands for any run of blanks."""
 NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "space": BLANKS, "blank": BLANKS, "comma": ","}
-"""What people type where a shell makes the character itself awkward."""
+"""Names for separators that are hard to type in a shell."""
 COMMENT_MARKS = ("%", "#")
 MIN_LENGTHS = 3
-"""Different numbers of words in lines that are no rows of a table."""
+"""Distinct line lengths, in words, from which lines are histories."""
 N_HEAD_RECORDS = 20
 """Records by which separators are compared."""
 NEAR = 20
-"""Bytes before and after one that is not UTF-8 whose words are shown."""
+"""Bytes of context around an invalid one in an error message."""
 _WORD = re.compile(r"[^\s,;|\"]+")
 _REMARK = re.compile(r"[%#]+(\s|$)")
 _MARKED_LINE = re.compile(r"^[%#]", re.MULTILINE)
@@ -36,7 +36,7 @@ _MARKED_LINE = re.compile(r"^[%#]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class DelimitedText:
-    """The decoded text of a file, or of a block of its lines, and how cells are told apart."""
+    """The decoded text of a file, or of a block of its lines, and its separator."""
 
     path: str
     text: str
@@ -44,7 +44,7 @@ class DelimitedText:
     has_header: bool
     first_line: int = 1
     is_quoted: bool = True
-    """Whether cells may stand in quotation marks."""
+    """Whether cells may be quoted."""
 
     def line_of(self, record: int) -> int:
         """Return the line on which a record (the header not counted) ends, from 1."""
@@ -54,7 +54,7 @@ class DelimitedText:
     def _lines(self) -> list[int]:
         """The line on which each record ends; found once, for callers who ask about all rows."""
         lines: list[int] = []
-        with suppress(csv.Error):  # beyond what anybody asks about
+        with suppress(csv.Error):  # in records that nobody asks about
             lines.extend(line for line, _ in self.records())
         return lines
 
@@ -76,7 +76,7 @@ FOREIGN_FORMATS = {
     (b"\x1f\x8b", b"par1"): "gzip or Parquet; name it .gz or .parquet, whichever it is",
     (b"%pdf", b"<?xml"): "a PDF or XML; copy its table into a CSV file",
 }
-"""How files of other kinds begin, in lower case, and what to do about them."""
+"""Beginnings of files of other formats, in lower case, with a remedy."""
 
 
 class NotUTF8Error(DataError):
@@ -109,7 +109,7 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
 
 
 def _old_encoding(content: bytes) -> str:
-    """Return the encoding that text which is not UTF-8 most likely has, and can be read in."""
+    """Return the most likely encoding of text that is not UTF-8."""
     try:
         content.decode("cp1252")
     except UnicodeDecodeError:
@@ -128,7 +128,7 @@ def read_separator(given: str) -> str:
 
 
 def guess_separator(text: str) -> str:
-    """Return what stands between the cells of the first line that is no comment; else blanks."""
+    """Return the separator of the first line that is not a comment; blanks if there is none."""
     for line in text.split("\n"):
         if line.strip() and not line.startswith(COMMENT_MARKS):
             found = max(SEPARATORS, key=line.count)
@@ -141,9 +141,9 @@ def strip_comments(
 ) -> tuple[str, int, int]:
     """Return text without its lines of comments, which begin with % or #.
 
-    Those before the first other line are dropped. A later one is a comment only if a blank follows
-    the mark or it has another number of cells than the first row: ids may begin with these
-    characters too. It becomes blank, so that lines keep their numbers.
+    Leading comments are dropped. A later line is a comment only if a blank follows the mark or its
+    number of cells differs from that of the first row, since ids may begin with these characters;
+    it becomes blank, so that line numbers stay the same.
 
     Returns `text`: the text without comments; `n_dropped, n_blanked`: how many lines were dropped
     before the first row, and blanked after it. `names`: column names, in lower case; where blanks
@@ -156,7 +156,7 @@ def strip_comments(
         (n for n, line in enumerate(lines) if line.strip() and not line.startswith(COMMENT_MARKS)),
         None,
     )
-    if first is None:  # every line begins so: these are no comments
+    if first is None:  # all lines begin with a mark
         return text, 0, 0
     split = separator or next((mark for mark in SEPARATORS if mark in lines[first]), BLANKS)
     n_blanked, is_quoted = 0, False
@@ -179,8 +179,7 @@ def strip_comments(
 def strip_titles(text: str) -> tuple[str, int]:
     """Return text without titles above its table, and how many lines these are.
 
-    Lines of one cell, however cells may be apart, before lines that one mark divides into three or
-    more, as many in each.
+    Titles are lines of one cell before lines of three or more cells, the same number in each.
     """
     lines = [line.strip() for line in text.split("\n", N_HEAD_RECORDS + 1)[:N_HEAD_RECORDS]]
     for mark in SEPARATORS:
@@ -266,7 +265,7 @@ def open_delimited(
 
 
 def _has_trailing_separators(document: DelimitedText) -> bool:
-    """Tell whether every line but the first has an empty cell more than that."""
+    """Tell whether every line but the first has an additional empty cell at its end."""
     first, *rows = [each for _, each in islice(document.records(), N_HEAD_RECORDS) if each]
     return bool(rows) and all(len(e) - len(first) == 1 and not e[-1].strip() for e in rows)
 
@@ -303,7 +302,7 @@ def _check_names_once(place: str, names: list[str]) -> None:
 
 
 def _explain(document: DelimitedText, error: Exception) -> str:
-    """Find the record that the quick parser stumbled over."""
+    """Return an error message that names the record the fast parser failed at."""
     quote = _open_quote(document)
     if quote is not None:
         return (
@@ -330,7 +329,7 @@ def _explain(document: DelimitedText, error: Exception) -> str:
 
 
 def _hint_of_histories(document: DelimitedText) -> str:
-    """Return what to do where lines are of so many lengths that each may be a history."""
+    """Return a hint if lines differ so much in length that each may be a history."""
     if not holds_histories(document.text.encode()):
         return ""
     return "; or, if each line is a user and all items of that user, say --setting rs --format text"
@@ -350,7 +349,7 @@ def holds_histories(content: bytes) -> bool:
 
 
 def _better_separator(document: DelimitedText) -> str | None:
-    """Return what divides the first lines into several cells, the same number in each of them."""
+    """Return a separator that splits all first lines into the same number of cells, if any."""
     for separator in SEPARATORS:
         if separator == document.separator:
             continue
@@ -365,10 +364,10 @@ def _better_separator(document: DelimitedText) -> str | None:
 
 
 def _has_quoted_cells(document: DelimitedText) -> bool:
-    """Tell whether cells stand in quotation marks: some mark opens a cell.
+    """Tell whether cells are quoted: a quotation mark opens a cell.
 
-    Inches and titles hold marks too. Tabs divide cells so well that many write those as they are,
-    also where one begins a cell; there every mark that opens a cell must also close it.
+    Unquoted cells may contain quotation marks too, in tab-separated files even as first character;
+    there every mark that opens a cell must also close it.
     """
     opens = re.search(rf'(?:\A|[\n{re.escape(document.separator)}])"', document.text)
     return opens is not None and (document.separator != "\t" or _open_quote(document) is None)

@@ -1,4 +1,4 @@
-"""What a model knows of the numbers of a table: what fills missing ones, and their range."""
+"""Imputing missing numbers, and checking their range against that of the training data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from groupnoise.io.tables.sources import Report
 from groupnoise.io.tables.table import Table
 
 ImputerState: TypeAlias = Mapping[str, float | Sequence[float]]
-"""By column the number that fills gaps, or the median, the least and the greatest number."""
+"""By column the imputed value, or the median, least and greatest value."""
 MAX_NAMED = 5
-"""Columns with missing numbers that a sentence names."""
+"""Columns listed in a message at most."""
 MAX_GAPS = 0.5
-"""Share of a column's rows that may lack a number to be filled without being asked."""
+"""Share of missing values up to which a column is imputed by default."""
 MIN_ROWS = 20
 """Rows from which on a median says what is usual."""
 FILL_THEM = "fill them with the median of their column (`fill`, --fill median)"
@@ -30,13 +30,12 @@ FILL_THEM = "fill them with the median of their column (`fill`, --fill median)"
 
 @dataclass
 class Imputer:
-    """What stands in place of numbers that are missing.
+    """Imputes missing numbers by the median of their column.
 
-    `values`: by column; those of columns that were read are added, so that further files are filled
-    alike. `ranges`: the least and the greatest number of columns, alike. `report`: told how many
-    were filled. `how`: with what. `most`, `min_rows`: columns that lack more than this share of
-    their numbers, or have fewer rows, are left for their reader to refuse, unless their value is
-    known.
+    `values`: imputed values by column; columns that are read are added, for further files.
+    `ranges`: the least and greatest value by column. `report`: receives the number of imputed
+    cells. `how`: describes the value in messages. `most`, `min_rows`: columns with a larger share
+    of missing values, or fewer rows, are not imputed unless their value is known.
     """
 
     report: Report
@@ -48,11 +47,11 @@ class Imputer:
 
     @property
     def learned(self) -> dict[str, list[float]]:
-        """Median, least and greatest number of each column, as a model keeps them."""
+        """Median, least and greatest value of each column, as stored with a model."""
         return {name: [value, *self.ranges.get(name, ())] for name, value in self.values.items()}
 
     def learn(self, rows: FloatArray, columns: Sequence[str]) -> None:
-        """Remember columns that have been read and filled, or say which lie outside of theirs."""
+        """Store medians and ranges of columns, or report columns outside the stored ranges."""
         if self.ranges:
             self._check_ranges(rows, columns)
         elif len(rows) >= max(1, self.min_rows):
@@ -75,7 +74,7 @@ class Imputer:
             )
 
     def fill_table(self, table: Table, columns: Sequence[str]) -> Table:
-        """Return the table without gaps in these columns; other cells stay for their reader."""
+        """Return the table with missing numbers of these columns imputed."""
         filled, n_filled = [], dict[str, int]()
         for column in columns:
             cells = table.frame[column]
@@ -85,7 +84,7 @@ class Imputer:
             is_word = read.is_null().to_numpy() & ~is_gap
             too_few = is_gap.mean() > self.most or len(cells) < self.min_rows
             if is_word.any() or ((is_gap.all() or too_few) and column not in self.values):
-                continue  # words among the numbers, or nothing to go by: its reader says it
+                continue  # text, or too few numbers: the reader raises the error
             numbers = read.to_numpy().copy()
             if column not in self.values:
                 self.values[column] = float(np.median(numbers[~is_gap]))
@@ -97,7 +96,7 @@ class Imputer:
         return replace(table, frame=table.frame.with_columns(filled))
 
     def fill_rows(self, rows: FloatArray, names: Sequence[str]) -> None:
-        """Fill the gaps of features in place; a column without any number stays as it is."""
+        """Impute missing features in place; a column without any number stays as it is."""
         n_filled = dict.fromkeys(names, 0)
         for at, name in enumerate(names):
             column = np.array(rows[:, at])
@@ -116,10 +115,10 @@ class Imputer:
 
 
 def make_imputer(fill: str | ImputerState | None, report: Report) -> Imputer | None:
-    """Return how missing numbers of a table are filled; None where they are refused.
+    """Return an imputer for `--fill`; None where missing numbers are refused.
 
-    `fill`: "median", "no", or what an earlier file had; None fills columns of which most numbers
-    are there.
+    `fill`: "median", "no", or the state of an earlier imputer; None imputes columns with few
+    missing numbers.
     """
     if isinstance(fill, Mapping):
         known = {
@@ -143,9 +142,9 @@ def make_imputer(fill: str | ImputerState | None, report: Report) -> Imputer | N
 
 
 def check_no_gaps(table: Table, columns: Sequence[str], remedy: str = FILL_THEM) -> None:
-    """Refuse numbers that are missing, naming all columns together.
+    """Refuse missing numbers, naming all columns.
 
-    What else is odd in a single one its reader says. `remedy`: what to do with them.
+    Other faults are left to the reader. `remedy`: what to do.
     """
     gaps = {column: find_gaps(table.frame[column]) for column in columns}
     gaps = {column: is_gap for column, is_gap in gaps.items() if is_gap.any()}

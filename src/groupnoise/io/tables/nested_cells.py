@@ -1,7 +1,4 @@
-"""Cells made plain: 0,5 as a half, [0.1 0.2] as a list, and objects and lists as columns and rows.
-
-Numbers come as people write them, objects as JSON and Parquet have them.
-"""
+"""Flattening tables: decimal commas, lists written as text, nested objects and lists."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _THOUSANDS = r"[1-9]\d{0,2}(?:\.\d{3})+"
 _NUMBER = rf"^\s*[+-]?(?:{_THOUSANDS}|\d+)?(?:,\d+)?(?:[eE][+-]?\d+)?\s*$"
 _WITH_COMMA = r",\d"
 _UNCLEAR = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
-"""What may be a thousand and something in English, too."""
+"""May also be a thousand in English notation."""
 _WITH_MARK = rf"(?:{_WITH_COMMA}|{_THOUSANDS})"
 _VECTOR = r"^\s*\[[-+\d.eE,\s]*\d[-+\d.eE,\s]*\]\s*$"
 _FRACTION = r"\d?\.\d*[1-9]"
@@ -32,15 +29,15 @@ WORDS = frozenset(
     for part in ("user", "item", "group", "label", "patient", "truth", "candidates")
     for name in USUAL_NAMES[part]
 ) - {"y", "target"}
-"""Columns whose cells name something: 1,2 may be two labels there."""
+"""Columns of names, where 1,2 may be two labels."""
 MAX_OPENED = 4
-"""Columns of parts of objects that a sentence names."""
+"""New columns listed in a message at most."""
 
 
 def parse_vectors(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a table whose lists of numbers in text, as frames write embeddings, are lists.
+    """Return a table with lists of numbers written as text, such as embeddings, parsed.
 
-    Whole numbers stay: such lists may be labels. The minus of printed text is that of numbers.
+    Lists of whole numbers stay text, as they may be labels. Typographic minus signs are accepted.
     """
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     looked = frame.select(pl.col(texts).str.contains("−", literal=True).any())
@@ -68,7 +65,7 @@ def convert_decimal_commas(
     may_guess: bool,
     words: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Return a table of text whose numbers with decimal commas are written with points.
+    """Return a table of text with decimal commas converted to points.
 
     `decimal`: what the user said stands before decimals; where that is nothing and `may_guess`
     says that commas do not stand between cells, a column whose numbers all have commas, and cannot
@@ -103,7 +100,7 @@ def convert_decimal_commas(
 
 
 def non_numeric_columns(*given: str | Sequence[str] | None) -> list[str]:
-    """Return the columns and patterns that a user named for parts whose cells are no numbers."""
+    """Return the columns and patterns that the user named for roles that are not numeric."""
     return [
         name.strip()
         for names in given
@@ -113,7 +110,7 @@ def non_numeric_columns(*given: str | Sequence[str] | None) -> list[str]:
 
 
 def _are_numbers(cells: pl.Series) -> bool:
-    """Tell whether all cells with a digit are numbers with commas, and some have one."""
+    """Tell whether all cells with digits are numbers, some with a decimal comma."""
     digits = cells.filter(cells.str.contains(r"\d").fill_null(False))
     return bool(
         len(digits)
@@ -124,12 +121,12 @@ def _are_numbers(cells: pl.Series) -> bool:
 
 
 def _are_clear(cells: pl.Series) -> bool:
-    """Tell whether some cell is a decimal and cannot be a number of thousands."""
+    """Tell whether some cell is clearly a decimal and not thousands."""
     return bool((cells.str.contains(_WITH_COMMA) & ~cells.str.contains(_UNCLEAR)).any())
 
 
 def holds_numbers(cells: pl.Series) -> bool:
-    """Tell whether most cells are numbers, be it with a comma."""
+    """Tell whether most cells are numbers, perhaps with a decimal comma."""
     if cells.dtype.is_nested():
         return False
     numbers = cells.cast(pl.String).str.replace(",", ".").cast(pl.Float64, strict=False)
@@ -137,10 +134,10 @@ def holds_numbers(cells: pl.Series) -> bool:
 
 
 def flatten_nested(frame: pl.DataFrame, report: Report) -> tuple[pl.DataFrame, IntArray | None]:
-    """Return a column of each part of objects, and a row of each inner list or object.
+    """Return the table with objects as columns and lists of objects or lists as rows.
 
-    And of each row the one it was in, or None where no list was opened. Lists of equally many lists
-    in every row may be pictures, and stay for their reader to refuse.
+    And the original row of each row, or None if rows stayed the same. Nested lists of equal length
+    in all rows may be pictures, and are not changed.
     """
     frame = _unnest_objects(parse_vectors(frame), report)
     records = [name for name in frame.columns if _holds_records(frame[name])]
@@ -152,7 +149,7 @@ def flatten_nested(frame: pl.DataFrame, report: Report) -> tuple[pl.DataFrame, I
     if not records and len(frame) > 1 and len(set(sizes.tolist())) == 1:
         return frame, None
     rows = np.repeat(np.arange(len(frame)), np.maximum(sizes, 1))
-    filled = pl.when(pl.col(name).list.len() > 0).then(pl.col(name))  # else a row of nothing
+    filled = pl.when(pl.col(name).list.len() > 0).then(pl.col(name))  # else a row of nulls
     inner = frame.select(filled.alias(name)).to_series().explode()
     frame = frame[rows].with_columns(inner)
     what = "object" if records else "list of numbers"
@@ -161,16 +158,16 @@ def flatten_nested(frame: pl.DataFrame, report: Report) -> tuple[pl.DataFrame, I
 
 
 def _holds_rows(kind: pl.DataType) -> bool:
-    """Tell whether cells are lists of lists of numbers, as of all instances of a bag."""
+    """Tell whether cells are lists of lists of numbers, such as all instances of a bag."""
     inner = getattr(kind, "inner", None)
     numbers = getattr(inner, "inner", None)
     return isinstance(kind, pl.List) and numbers is not None and bool(numbers.is_numeric())
 
 
 def _holds_records(cells: pl.Series) -> bool:
-    """Tell whether cells are lists of objects that are rows: of several numbers, or at a time.
+    """Tell whether cells are lists of objects with several numbers, or with a time.
 
-    And no lists of labels with a weight each.
+    Lists of labels with weights are not.
     """
     inner = getattr(cells.dtype, "inner", None)
     if not isinstance(cells.dtype, pl.List) or not isinstance(inner, pl.Struct):
@@ -188,10 +185,9 @@ def _is_of_numbers(kind: object) -> bool:
 
 
 def _unnest_objects(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
-    """Return columns of objects as a column of each of their parts: `user.id`, `user.country`.
+    """Return the table with objects as a column per field: `user.id`, `user.country`.
 
-    Objects of numbers alone that are never negative may be weights of labels and stay, unless they
-    are called features.
+    Objects of nonnegative numbers may be weights of labels and stay, unless named as features.
     """
     opened: list[str] = []
     while found := [name for name in frame.columns if _is_record(frame[name])]:
@@ -211,7 +207,7 @@ def _unnest_objects(frame: pl.DataFrame, report: Report) -> pl.DataFrame:
 
 
 def _is_record(cells: pl.Series) -> bool:
-    """Tell whether cells are objects that say several things, and no weights of labels."""
+    """Tell whether cells are objects, and not weights of labels."""
     if not isinstance(cells.dtype, pl.Struct) or not cells.dtype.fields:
         return False
     if not all(part.dtype.is_numeric() for part in cells.dtype.fields):

@@ -1,4 +1,4 @@
-"""One sheet of an .xlsx workbook as the text that a saved copy of it would hold."""
+"""Reading a sheet of an .xlsx workbook as CSV."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sheet_as_text(
     openpyxl = require("openpyxl", extra="spreadsheet")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and charts, which play no part here
+            warnings.simplefilter("ignore")  # about styles and charts
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             sheets = {
                 each.title: [[_as_text(cell) for cell in row] for row in _cells(each)]
@@ -77,17 +77,17 @@ def _find_sheet(path: str, titles: list[str], filled: list[str], sheet: str | No
 
 
 def _table_start(rows: list[list[str]]) -> int:
-    """Return where the table begins: what stands above is empty, or a title in a cell or two."""
+    """Return the first row of the table, below empty rows and titles."""
     n_filled = [sum(map(bool, row)) for row in rows]
     widest = max(n_filled)
-    if widest < 3:  # of two columns a title cannot be told from names
+    if widest < 3:  # titles cannot be told from the names of two columns
         return next(at for at, n in enumerate(n_filled) if n)
     return next(at for at, n in enumerate(n_filled) if 2 * n > widest)
 
 
 def _cells(sheet: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a sheet from its first, without what is empty at the end."""
-    # The size that a file states of itself may be wrong, and then rows would be missing.
+    """Return the rows of a sheet without empty rows at the end."""
+    # The size stored in a file may be wrong, and rows would be missing.
     sheet.reset_dimensions()
     rows = list(sheet.iter_rows(values_only=True))
     while rows and all(cell is None for cell in rows[-1]):
@@ -96,7 +96,7 @@ def _cells(sheet: Any) -> list[tuple[Any, ...]]:
 
 
 def _as_text(cell: Any) -> str:
-    """Return a cell as it would stand in a text file."""
+    """Return a cell as text."""
     if cell is None:
         return ""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:

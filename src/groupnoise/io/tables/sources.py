@@ -1,4 +1,4 @@
-"""Which files a source names, of which format, and how their bytes are read."""
+"""Finding the files of a source, their format, and reading their bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 Report = Callable[[str], None]
-"""Called with one sentence for each guess a reader makes; the library itself never prints."""
+"""Called with a sentence for each guess of a reader; the library never prints."""
 FORMAT_OF_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl",
@@ -29,29 +29,29 @@ FORMAT_OF_SUFFIX = {
 }  # fmt: skip
 OLD_SPREADSHEETS = (".xls", ".xlsb", ".ods", ".numbers")
 HEAD_BYTES, N_HEAD_LINES = 1 << 16, 50
-"""Of a file whose suffix says nothing, what is looked at."""
+"""Bytes and lines that are examined to guess a format."""
 COMMENTS, MARKS = (b"%", b"#"), (b",", b";", b"|")
 DOUBLE_COLON = b"::"
-"""What stands between cells of MovieLens; readers see a tab."""
+"""Separator of MovieLens, which is replaced by a tab."""
 LINE_FORMATS = ("csv", "tsv", "jsonl", "text")
 _JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[\s*)?\{\s*["}]')
-"""How JSON begins: an object in each line, or a list of objects."""
+"""The beginning of JSON: an object per line, or a list of objects."""
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
 
 
 def ignore_report(sentence: str) -> None:
-    """Drop a report nobody asked for."""
+    """Ignore a report."""
 
 
 @dataclass
 class Guesses:
-    """A report that also remembers what it was told, for the notes of a data set."""
+    """A report that also stores its sentences, for the notes of a data set."""
 
     report: Report | None
     sentences: list[str] = field(default_factory=list)
 
     def __call__(self, sentence: str) -> None:
-        """Remember a sentence and pass it on."""
+        """Store a sentence and pass it on."""
         self.sentences.append(sentence)
         if self.report is not None:
             self.report(sentence)
@@ -63,9 +63,9 @@ class Source:
 
     `paths`: the files, in the order of their names.
     `filesystem`: where the files lie when that is not the local disk.
-    `has_double_colons`: whether `::` stands between cells; whoever reads them sees a tab.
-    `encoding`: of text that is not UTF-8; whoever reads it sees UTF-8.
-    `is_list`: whether JSON is a list of objects; whoever reads it sees one in each line.
+    `has_double_colons`: whether cells are separated by `::`, which becomes a tab.
+    `encoding`: of text that is not UTF-8; it is converted to UTF-8.
+    `is_list`: whether JSON is a list of objects; it is converted to one object per line.
     `member`: the file in a zip archive.
     """
 
@@ -79,7 +79,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What to call the data: the file's name without suffixes, or that of its folder.
+        """Name of the data: the file name without suffixes, or that of its folder.
 
         Folders of partitions, such as `month=2026-02`, are named by the one around them.
         """
@@ -165,7 +165,7 @@ class Source:
 
 @contextmanager
 def _convert_read_errors(path: str) -> Iterator[None]:
-    """Turn what goes wrong while a file is opened or read into one sentence."""
+    """Raise errors while a file is opened or read as DataError."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
@@ -193,7 +193,7 @@ def find_source(
     filesystem: Any = None,
     encoding: str | None = None,
 ) -> Source:
-    """Return the files that a path, folder, glob or address stands for.
+    """Return the files of a path, folder, glob or address.
 
     `source`: a file, a folder of files of one format, a glob, or an address such as
     `s3://bucket/clicks/`. `format`: one of `FORMATS`; by default the suffix decides, with or
@@ -242,7 +242,7 @@ def _only_member(path: str) -> str:
 
 
 def _detect_json_list(files: Source) -> Source:
-    """Return JSON that begins with a list as such."""
+    """Return the source with `is_list` set if its JSON begins with a list."""
     if files.format != "jsonl":
         return files
     begin = _JSON.match(b"\n".join(_head_lines(files)))
@@ -250,7 +250,7 @@ def _detect_json_list(files: Source) -> Source:
 
 
 def _lines_of_list(path: str, content: bytes) -> bytes:
-    """Return a list of JSON objects as one in each line."""
+    """Return a list of JSON objects as one object per line."""
     try:
         records = json.loads(content)
     except ValueError as error:
@@ -259,12 +259,12 @@ def _lines_of_list(path: str, content: bytes) -> bytes:
 
 
 def _known_encoding(encoding: str | None) -> str | None:
-    """Return an encoding by its usual name, None for UTF-8; what is no encoding is refused."""
+    """Return the normal name of an encoding, None for UTF-8; unknown ones are refused."""
     if encoding is None:
         return None
     try:
         found = codecs.lookup(encoding)
-        "".encode(encoding)  # what turns bytes into bytes is no encoding of text
+        "".encode(encoding)  # refuses codecs from bytes to bytes
     except (LookupError, ValueError):
         raise ParameterError(
             f"encoding (--encoding) {encoding!r} is not known; give one such as cp1252, latin1, "
@@ -274,7 +274,7 @@ def _known_encoding(encoding: str | None) -> str | None:
 
 
 def _head_lines(files: Source) -> list[bytes]:
-    """Return the first lines of the first file that hold something and are no comments."""
+    """Return the first lines of the first file without blank lines and comments."""
     head = next(files.line_blocks(files.paths[0], HEAD_BYTES), b"")
     lines = [line.strip(b"\r") for line in head.split(b"\n")]
     return [line for line in lines if line.strip() and not line.startswith(COMMENTS)][:N_HEAD_LINES]
@@ -290,9 +290,9 @@ def _holds_text(files: Source) -> bool:
 
 
 def _guess_text_format(files: Source) -> Source:
-    """Return text as CSV or TSV where a mark divides all of its first lines; else as it is.
+    """Return text as CSV or TSV if all of its first lines have a separator; else unchanged.
 
-    Lines that tabs divide into a user and an item, or a user and all items, stay text.
+    Tab-separated lines of a user and an item, or of a user and all items, stay text.
     """
     lines = _head_lines(files)
     if not lines:
@@ -314,7 +314,7 @@ def _guess_text_format(files: Source) -> Source:
 
 
 def _is_table(lines: list[bytes]) -> bool:
-    """Tell whether tabs divide lines into the cells of a table, and not into histories."""
+    """Tell whether tab-separated lines are a table and not histories."""
     cells = [line.split(b"\t") for line in lines]
     if len({len(each) for each in cells}) > 1 or len(cells[0]) < 3:
         return False
@@ -353,7 +353,7 @@ def _list_local(place: str) -> list[str]:
         if path.is_file():
             return [place]
         if path.is_dir():
-            list(path.iterdir())  # rglob passes over a folder it may not read without a word
+            list(path.iterdir())  # rglob skips unreadable folders silently
             return sorted(str(file) for file in path.rglob("*") if file.is_file())
     except PermissionError:
         raise DataError(
@@ -366,7 +366,7 @@ def _list_local(place: str) -> list[str]:
 
 
 def _one_format(place: str, paths: list[str]) -> tuple[list[str], str | None]:
-    """Keep the files whose suffix is known, and refuse a mixture; None if a file's is not."""
+    """Return the files with a known suffix and their format; a mixture is refused."""
     if not paths:
         raise DataError(f"{place} is a folder without files; give one that holds the data.")
     formats = {path: FORMAT_OF_SUFFIX.get(_suffix(path)) for path in paths}

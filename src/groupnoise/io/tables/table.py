@@ -1,4 +1,4 @@
-"""One table from delimited text, a spreadsheet, Parquet, Arrow, JSON lines or a data frame."""
+"""Reading a table from delimited text, a spreadsheet, Parquet, Arrow, JSON or a data frame."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _TOTAL = re.compile(
     r"|somma|soma)\b",
     re.IGNORECASE,
 )
-"""How the row of sums below a table begins."""
+"""The beginning of a row of totals."""
 
 
 def as_polars(source: Any) -> pl.DataFrame:
-    """Return a polars frame of any frame that speaks the Arrow or the interchange protocol.
+    """Return any frame that supports the Arrow or the interchange protocol as a polars frame.
 
-    Polars frames (also lazy ones), pandas frames and pyarrow tables are such; a plain dictionary
-    of columns is taken as well.
+    Such as polars frames (also lazy ones), pandas frames, pyarrow tables; also a dictionary of
+    columns.
     """
     try:
         if isinstance(source, pl.DataFrame):
@@ -79,7 +79,7 @@ def as_polars(source: Any) -> pl.DataFrame:
 
 
 def frame_like(frame: Any, columns: Mapping[str, Any]) -> Any:
-    """Return columns as a frame of the library that another is of: pandas, pyarrow, else polars."""
+    """Return columns as a frame of the same library as another: pandas, pyarrow, else polars."""
     library = type(frame).__module__.partition(".")[0]
     if library == "pandas":
         return require("pandas", extra="dev").DataFrame(columns)
@@ -92,9 +92,8 @@ def frame_like(frame: Any, columns: Mapping[str, Any]) -> Any:
 class Table:
     """Rows with named columns, and where each row came from.
 
-    `frame`: the rows. Cells of delimited text are all text: what a column means is decided by its
-        use.
-    `name`: what to call the data.
+    `frame`: the rows. Cells of delimited text are text until a reader parses them.
+    `name`: of the data.
     `origin`: the file, or the first of several, for an error message.
     `locate`: given a row number, says file and line (or row) for an error message.
     `separator`: what stands between cells of delimited text; None for anything else.
@@ -226,7 +225,7 @@ def read_content(
 
 
 def drop_total_row(table: Table, report: Report) -> Table:
-    """Return text without its last row where that sums the others up and lacks what they hold."""
+    """Return a table without its last row if that is a row of totals."""
     if len(table) < 2:
         return table
     above, last = table.frame[-2].row(0), table.frame[-1].row(0)
@@ -261,11 +260,11 @@ def _read_delimited(
         header=header,
         known_names=KNOWN_NAMES,
         first_line=first_line,
-        unnamed_may_repeat=True,  # a log in blocks has refused them by now
+        unnamed_may_repeat=True,  # they were refused when the first block was read
         report=report,
     )
     frame = parse_delimited(document)
-    # A blank line parses as a row of nulls; the numbers of the others are kept to name lines.
+    # Blank lines parse as rows of nulls; record numbers of the others are kept to name lines.
     is_filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
     records: IntArray = np.flatnonzero(is_filled)
 
@@ -343,7 +342,7 @@ def _read_binary(path: str, content: bytes, format: str) -> Table:
 
 
 def join_tables(tables: Sequence[Table], name: str) -> Table:
-    """Put the rows of several files under each other, in order."""
+    """Concatenate the rows of several files, in order."""
     first = tables[0]
     for table in tables[1:]:
         if set(table.frame.columns) != set(first.frame.columns):
@@ -375,7 +374,7 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
 
 
 def _drop_unnamed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
-    """Leave out columns without name and content, as spreadsheets save them after the last."""
+    """Drop columns without name and content, which spreadsheets add after the last."""
     unnamed = [name for name in frame.columns if _is_unnamed(name)]
     filled = [name for name in unnamed if frame[name].null_count() < frame.height]
     if len(filled) > 1:
@@ -384,7 +383,7 @@ def _drop_unnamed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _is_unnamed(column: str) -> bool:
-    """Tell whether a column has no name in the first line; the quick reader made one up."""
+    """Tell whether a column has no name; the parser generates one."""
     return not column or column.startswith("_duplicated_")
 
 
