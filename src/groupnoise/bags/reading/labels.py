@@ -49,7 +49,9 @@ class KnownLabels:
 def get_known_labels(fitted: Any) -> KnownLabels:
     """Return the labels of a fitted model; the negative label of a baseline goes by its name."""
     classes = tuple(str(label) for label in fitted.classes_.tolist())
-    has_sets = bool(getattr(fitted, "_predicts_label_sets", getattr(fitted, "is_multi_label_", False)))
+    has_sets = bool(
+        getattr(fitted, "_predicts_label_sets", getattr(fitted, "is_multi_label_", False))
+    )
     own = getattr(fitted, "negative_label_", None)
     if own is None and not hasattr(fitted, "negative_label_"):
         own = negative_name(classes, np.zeros((0, len(classes)), dtype=bool))
