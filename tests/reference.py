@@ -733,3 +733,32 @@ def label_set_figures(labels, predicted):
         "F1": sum(scores) / len(scores),
         "micro F1": 2 * both / (2 * both + missed + false),
     }
+
+
+def labels_within_bag(p, own, n_sweeps):
+    """P(target | instance, labels of its bag) of a bag, each of whose labels some instance has.
+
+    `p`: of each instance, the probability of every target. `own`: the "labels" of the bag, and
+    "free" targets, which it may always have.
+    """
+    found = [conditional(each, own, {}) for each in p]
+    for _ in range(n_sweeps):
+        latest = []
+        for number, each in enumerate(p):
+            odds = {}
+            for target in own["labels"]:
+                none = 1.0
+                for other, said in enumerate(found):
+                    if other != number:
+                        none = none * (1.0 - said[target])
+                odds[target] = 1.0 / (1.0 - none)
+            latest.append(conditional(each, own, odds))
+        found = latest
+    return found
+
+
+def conditional(p, own, odds):
+    """Probabilities of the possible targets, multiplied by odds, that sum to one."""
+    possible = own["labels"] + own["free"]
+    weighed = [p[y] * odds.get(y, 1.0) if y in possible else 0.0 for y in range(len(p))]
+    return [each / total(weighed) for each in weighed]

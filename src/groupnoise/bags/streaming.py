@@ -14,11 +14,9 @@ from groupnoise.bags.reading.reader import read_bags
 from groupnoise.bags.search.decide import MIN_BAGS, Asked, Outcome, decide_members
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.held_out import calibrated, combined, draw_folds
-from groupnoise.bags.search.out_of_fold import (
-    draw_held_out_bags,
-    search_rows,
-    train_on_all,
-)
+from groupnoise.bags.search.members import TAUGHT
+from groupnoise.bags.search.out_of_fold import search_rows
+from groupnoise.bags.search.training_on_all import draw_held_out_bags, train_on_all
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups
@@ -51,6 +49,13 @@ def decide_from_memory_or_disk(
     taken = sample_bags(labels, generator)
     sample = subsample_instances(bags, taken, search_rows(labels), generator)
     own = None if patients is None else patients[taken]
+    # What is trained from disk in the end are members alone: a student would not be one of them.
+    given = (
+        None
+        if asked.given is None
+        else [each for each in asked.given if each[1].get("likelihood") != TAUGHT]
+    )
+    asked = replace(asked, given=given, students=False)
     outcome = decide_members(sample, labels[taken], classes, negative, asked, generator, own)
     ensemble = _trained_on_all(outcome.ensemble, len(taken), bags, labels, generator, patients)
     said = outcome.decisions

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,10 +14,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 from sklearn import config_context
 from sklearn.metrics.pairwise import euclidean_distances
-from torch import Tensor, nn
 
 from groupnoise.candidates.baselines.kernels import sharpened
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.kernels import KernelEncoder
 from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.trees import FLOOR, MAX_DRAWN, TreesEncoder, grow_tree, join_trees
 
@@ -38,33 +38,6 @@ GAIN_CORRECTION = 1.4
 best temperature at the gain of the halves was near 0.7."""
 DOUBT = 0.02
 """Weight of the uniform distribution while the gain is chosen."""
-
-
-class KernelEncoder(nn.Module):
-    """A weighted sum of Gaussian bumps at landmarks, and a constant."""
-
-    def __init__(self, n_features: int, n_landmarks: int, dim: int) -> None:
-        super().__init__()
-        self.landmarks: Tensor
-        self.width: Tensor
-        self.register_buffer("landmarks", torch.zeros(n_landmarks, n_features))
-        self.register_buffer("width", torch.ones(()))
-        self.weight = nn.Parameter(torch.zeros(n_landmarks, dim), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(dim), requires_grad=False)
-
-    @classmethod
-    def of_sizes(cls, sizes: Mapping[str, Any], n_features: int, dim: int) -> KernelEncoder:
-        """Return an empty encoder as large as :meth:`sizes` says."""
-        return cls(n_features, int(sizes["n_landmarks"]), dim)
-
-    def sizes(self) -> dict[str, int]:
-        """Return the sizes of its arrays."""
-        return {"n_landmarks": len(self.landmarks)}
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim)."""
-        distances = torch.cdist(inputs, self.landmarks) / self.width
-        return torch.exp(-(distances**2) / 2) @ self.weight + self.bias
 
 
 @threads_to_solve(MAX_EXACT)

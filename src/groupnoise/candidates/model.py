@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.candidates.gradient_free import (
-    KernelEncoder,
-    count_landmarks,
-    fit_kernel,
-    grow_trees,
-)
+from groupnoise.candidates.gradient_free import count_landmarks, fit_kernel, grow_trees
 from groupnoise.candidates.prediction import EVALUATION_BATCH, PAPER, CandidatePredictions
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
@@ -34,6 +29,7 @@ from groupnoise.core.checks import (
 )
 from groupnoise.core.encoders import EmbeddingEncoder, unit_vectors
 from groupnoise.core.groups import Groups
+from groupnoise.core.kernels import KernelEncoder
 from groupnoise.core.label_sets import (
     check_equal_rows,
     read_candidate_sets,

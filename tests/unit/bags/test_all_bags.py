@@ -8,8 +8,9 @@ from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.search import member_training, out_of_fold
 from groupnoise.bags.search.member_training import MemberBatch
 from groupnoise.bags.search.members import ANSWERS, BagProblem, MemberSettings, bag_presence
-from groupnoise.bags.search.out_of_fold import HELD_OUT, BagSearch, draw_held_out_bags, train_on_all
+from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import as_option
+from groupnoise.bags.search.training_on_all import HELD_OUT, draw_held_out_bags, train_on_all
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import QUANTIFIERS, Segments, presence
 

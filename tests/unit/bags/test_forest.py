@@ -216,7 +216,8 @@ def test_a_search_tells_of_forests(monkeypatch):
     ]
     monkeypatch.setattr("groupnoise.bags.search.decide.bag_options", lambda *_, **__: small)
     model = MaxMatchingMILClassifier(random_state=0).fit(bags, is_positive)
-    assert {trial.option for trial in model.decisions_.trials} == {each.name for each in small}
+    tried = {trial.option for trial in model.decisions_.trials}
+    assert {each for each in tried if not each.startswith("taught")} == {e.name for e in small}
     assert dict(model.decisions_.taken)["inherited, trees, standard"] > 0.5
     again = MaxMatchingMILClassifier(ensemble=model.decisions_.members, random_state=0)
     proba = again.fit(bags, is_positive).predict_proba(bags)

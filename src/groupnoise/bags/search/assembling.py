@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from groupnoise.bags.search.choose import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.fitted_members import FittedMember
 from groupnoise.bags.search.held_out import (
@@ -18,9 +17,11 @@ from groupnoise.bags.search.held_out import (
     combined,
     pooled_log_odds,
 )
-from groupnoise.bags.search.members import STATISTICS
+from groupnoise.bags.search.members import STATISTICS, TAUGHT
 from groupnoise.bags.search.other_members import MAX_SUPPORT
-from groupnoise.bags.search.out_of_fold import BagSearch, draw_held_out_bags, train_on_all
+from groupnoise.bags.search.out_of_fold import BagSearch
+from groupnoise.bags.search.training_on_all import draw_held_out_bags, train_on_all
+from groupnoise.bags.search.weighing import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
 from groupnoise.core.arrays import IntArray
 from groupnoise.decisions.portfolio import Option
 
@@ -50,7 +51,8 @@ def assembled(
 ) -> Assembled:
     """Return the members taken, trained on all bags, with their answers on one scale."""
     whole = [each for each in taken if each[0].parameters["likelihood"] == STATISTICS]
-    own = [each for each in taken if each not in whole]
+    students = [each for each in taken if each[0].parameters["likelihood"] == TAUGHT]
+    own = [each for each in taken if each not in (*whole, *students)]
     if is_calibrated and search.is_sample:
         return _weighed_on_all(search, own, whole, negative, is_given)
     options = [option for option, _ in own]
@@ -58,17 +60,48 @@ def assembled(
     if is_calibrated:
         for option in options:
             search.out_of_fold(option, folds, options)
+    members = search.fit_members(options)
+    found = [search.out_of_fold(option, folds) for option in options] if is_calibrated else []
+    for student in students:  # of all other members
+        taught = _taught(search, student[0], own, members, found)
+        if taught is not None:
+            members, own = [*members, taught[0]], [*own, student]
+            found += [] if taught[1] is None else [taught[1]]
+    own, whole = _summing_to_one(own, whole)
     ensemble = combined(
-        _with_weights(search.fit_members(options), [weight for _, weight in own]),
+        _with_weights(members, [weight for _, weight in own]),
         [search.fit_whole(option, weight) for option, weight in whole],
         search.all_labels,
         negative,
     )
     if not is_calibrated:
         return Assembled(ensemble, [*own, *whole], search.held_out, search.taken, [])
-    found = [search.out_of_fold(option, folds) for option, _ in (*own, *whole)]
+    found += [search.out_of_fold(option, folds) for option, _ in whole]
     ensemble = calibrated(ensemble, found, search.held_out)
     return Assembled(ensemble, [*own, *whole], search.held_out, search.taken, found)
+
+
+def _taught(
+    search: BagSearch,
+    option: Option,
+    own: Sequence[tuple[Option, float]],
+    members: Sequence[FittedMember],
+    found: Sequence[HeldOutAnswers],
+) -> tuple[FittedMember, HeldOutAnswers | None] | None:
+    """Return a student of members, and what it says of held-out bags if any were held out.
+
+    None where too few bags fit into a lesson. `own`: the members and their weights. `members`:
+    trained on all bags. `found`: what they say of held-out ones.
+    """
+    weighed = _with_weights(members, [weight for _, weight in own])
+    teacher, said = combined(weighed, [], search.all_labels, None), None
+    if found:
+        teacher = calibrated(teacher, found, search.held_out)
+        said = search.taught(option, own)
+        if said is None:
+            return None
+    member = search.fit_student(option, teacher, None if said is None else said.answer)
+    return None if member is None else (member, said)
 
 
 def _weighed_on_all(
@@ -118,9 +151,7 @@ def _weighed_on_all(
             share = judge.share_of_whole(*pooled)
             own = [(option, (1.0 - share) * weight) for option, weight in own]
             whole = [(option, share * weight) for option, weight in whole if share]
-    total = sum(weight for _, weight in (*own, *whole))
-    own = [(option, weight / total) for option, weight in own]
-    whole = [(option, weight / total) for option, weight in whole]
+    own, whole = _summing_to_one(own, whole)
     ensemble = combined(
         _with_weights([members[option.name] for option, _ in own], [weight for _, weight in own]),
         [search.fit_whole(option, weight) for option, weight in whole],
@@ -130,6 +161,16 @@ def _weighed_on_all(
     taken = [*own, *whole]
     found = [said[option.name] for option, _ in taken]
     return Assembled(calibrated(ensemble, found, judge), taken, judge, held, found)
+
+
+def _summing_to_one(
+    own: list[tuple[Option, float]], whole: list[tuple[Option, float]]
+) -> tuple[list[tuple[Option, float]], list[tuple[Option, float]]]:
+    total = sum(weight for _, weight in (*own, *whole))
+    return (
+        [(option, weight / total) for option, weight in own],
+        [(option, weight / total) for option, weight in whole],
+    )
 
 
 def _with_weights(members: Sequence[FittedMember], weights: Sequence[float]) -> list[FittedMember]:

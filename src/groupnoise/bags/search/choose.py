@@ -7,13 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from groupnoise.bags.search.held_out import pooled_log_odds
-from groupnoise.bags.search.members import FORESTS, STATISTICS
+from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
 from groupnoise.bags.search.other_members import MAX_SUPPORT
 from groupnoise.bags.search.out_of_fold import BagSearch
-from groupnoise.bags.search.portfolio import family, refined, statistics_options
+from groupnoise.bags.search.portfolio import as_option, family, refined, statistics_options
+from groupnoise.bags.search.students import share_of_student, student_settings
+from groupnoise.bags.search.weighing import (
+    FINALISTS,
+    POSITIVE,
+    SEVERAL,
+    SEVERAL_LARGE,
+    WHOLE,
+    Weighing,
+    choose_members,
+    has_background,
+)
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.decisions.halving import explain_not_best, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch
@@ -29,43 +38,11 @@ N_RESCALED = 3
 """Of several labels: families that are tried under every scaling."""
 CLEAR = 2.0
 """Standard errors by which a family must be behind on the first folds to be given up."""
+OF_STUDENTS = {"scaling", "background"}
+"""Parameters that may be given where a student is trained: of others it has none, so that who gives
+them asks for members that have."""
 LARGE_INPUT = 150_000
 """Instances times features above which hidden layers are tried under the best scaling alone."""
-
-
-@dataclass(frozen=True)
-class Weighing:
-    """How evidence becomes weights.
-
-    `evidence`: nats that divide the weights of two members by e; one nat would trust chance too
-        much.
-    `min_ratio`: members whose weight is a smaller part of the largest one are left out.
-    `max_members`: how many are taken at most.
-    `by_error`: whether a standard error of the difference counts as `evidence` where it is larger.
-    """
-
-    evidence: float
-    min_ratio: float
-    max_members: int
-    by_error: bool = False
-
-    def weight(self, best: FloatArray, other: FloatArray) -> float:
-        """Return the weight of a member beside the best one, from the scores of bags."""
-        behind = best - other
-        unit = self.evidence
-        if self.by_error:
-            unit = max(unit, len(behind) * standard_error(behind))
-        return math.exp(-float(behind.sum()) / unit)
-
-
-POSITIVE = Weighing(3.0, 0.02, 17, by_error=True)
-"""Of positive and negative bags: instances are evidence too, and networks err differently."""
-SEVERAL = Weighing(8.0, 0.1, 8)
-SEVERAL_LARGE = Weighing(8.0, 0.1, 3)
-FINALISTS = Weighing(8.0, 0.003, 3)
-"""Of those compared on a sample, which all bags weigh again."""
-WHOLE = Weighing(3.0, 0.05, 6)
-"""Of members that see bags as a whole."""
 
 
 @dataclass(frozen=True)
@@ -79,77 +56,24 @@ class SearchResult:
     why: str
 
 
-def choose_members(
-    options: Sequence[Option],
-    scores: Sequence[FloatArray],
-    weighing: Weighing,
-    *,
-    agree: bool = False,
-) -> list[tuple[Option, float]]:
-    """Return the options that answer together, and their weights.
-
-    Of each family the strongest decay level with its best one. Members that disagree on whether
-    there is a background cannot be averaged: there is one unless bags clearly speak against it.
-
-    The heaviest first; weights sum to one. `options`: what was tried on all folds. `scores`: the
-    criterion of each. `weighing`: how evidence becomes weights. `agree`: whether all answer of a
-    background, also those that were trained without.
-    """
-    families: dict[tuple[Any, ...], list[int]] = {}
-    for number, option in enumerate(options):
-        families.setdefault(family(option.parameters), []).append(number)
-    chosen = []
-    for members in families.values():
-        best = max(members, key=lambda each: float(scores[each].mean()))
-        level = [
-            each
-            for each in members
-            if (scores[best] - scores[each]).mean() <= standard_error(scores[best] - scores[each])
-        ]
-        chosen.append(max(level, key=lambda each: options[each].parameters["weight_decay"]))
-    chosen.sort(key=lambda each: -float(scores[each].mean()))
-    if not agree:
-        ground = _has_background([(options[each], scores[each]) for each in chosen])
-        chosen = [each for each in chosen if options[each].parameters["background"] == ground]
-    best_scores = scores[chosen[0]]
-    weights = np.array([weighing.weight(best_scores, scores[each]) for each in chosen])
-    kept = np.flatnonzero(weights >= weighing.min_ratio)[: weighing.max_members]
-    weights = weights[kept] / weights[kept].sum()
-    return [
-        (options[chosen[each]], float(weight)) for each, weight in zip(kept, weights, strict=True)
-    ]
-
-
-def _has_background(tried: Sequence[tuple[Option, FloatArray]]) -> bool:
-    """Tell whether instances may be of no label: yes, unless bags clearly speak against it.
-
-    Bags are often told equally well with and without. Then members without give every instance a
-    label, also where none fits; those with a background that is not there call few instances so.
-    `tried`: options and what bags say of each, the best first.
-    """
-    best: dict[bool, FloatArray] = {}
-    for option, scores in tried:
-        best.setdefault(bool(option.parameters["background"]), scores)
-    if len(best) == 1:
-        return True in best
-    behind = best[False] - best[True]
-    return float(behind.mean()) <= standard_error(behind)
-
-
 def search_members(
     search: BagSearch,
     options: list[Option],
     explicit: Mapping[str, Any],
     budget: float | None,
     on_progress: ProgressCallback | None,
+    *,
+    students: bool = True,
 ) -> SearchResult:
     """Compare options on held-out bags and choose who answers.
 
     Result: who was tried and who was taken. `search`: the bags and their folds. `options`: what may
     be tried, the safest first. `explicit`: parameters the user gave. `budget`: seconds after which
-    no further trial is begun. `on_progress`: called with a record per trial.
+    no further trial is begun. `on_progress`: called with a record per trial. `students`: whether a
+    student of the members taken may be trained.
     """
     trials = _Trials(search, budget, on_progress, 2 * len(options))
+    trials.may_teach = students and not search.is_sample and not set(explicit) - OF_STUDENTS
     if search.held_out.by_witnesses:
         every, taken = _of_positive_bags(trials, options, explicit)
     else:
@@ -160,9 +84,16 @@ def search_members(
         if len(taken) > 1
         else "One setting is clearly ahead on held-out bags."
     )
+    share = sum(weight for each, weight in taken if each.parameters["likelihood"] == TAUGHT)
+    if share:
+        why += (
+            " A student learned the labels that these settings give instances of training bags "
+            f"(self-training); by held-out bags it counts {share:.0%}."
+        )
     # Those that see bags as a whole are judged by bags alone: their scores mean something else.
-    whole = {each.name for each in every if each.parameters["likelihood"] == STATISTICS}
-    alike = [trial for trial in trials.done if trial.option not in whole]
+    apart = (STATISTICS, TAUGHT)
+    others = {each.name for each in every if each.parameters["likelihood"] in apart}
+    alike = [trial for trial in trials.done if trial.option not in others]
     why = " ".join([why, *explain_not_best(alike, taken[0][0].name)])
     return SearchResult(every, trials.done, trials.watch.seconds(), taken, why)
 
@@ -178,9 +109,15 @@ class _Trials:
         n_expected: int,
     ) -> None:
         self.search, self.budget = search, budget
+        self.may_teach = False
         self.watch = Stopwatch()
         self.done: list[Trial] = []
         self._report = _reporter(on_progress, n_expected)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the budget is used up."""
+        return self.budget is not None and self.watch.seconds() >= self.budget
 
     def rank(
         self,
@@ -231,7 +168,32 @@ def _of_positive_bags(
         ranking += trials.rank(deep, search.n_folds, lambda _: deep)
     if forests:
         ranking += trials.rank(forests, search.n_folds)
-    return _with_whole(trials, options, trials.choose(ranking, POSITIVE), explicit)
+    taken = _with_student(trials, trials.choose(ranking, POSITIVE))
+    options = [*options, *(each for each, _ in taken if each not in options)]
+    return _with_whole(trials, options, taken, explicit)
+
+
+def _with_student(trials: _Trials, taken: list[tuple[Option, float]]) -> list[tuple[Option, float]]:
+    """Let a student of the members taken answer too, as far as held-out bags speak for it."""
+    search = trials.search
+    if not trials.may_teach or trials.is_late:
+        return taken
+    said = [(search.out_of_fold(option, search.n_folds), weight) for option, weight in taken]
+    assert said[0][0].log_p is not None
+    n_named = search.problem.n_named + search.has_negative
+    settings = student_settings(
+        [MemberSettings(**option.parameters) for option, _ in taken],
+        background=said[0][0].log_p.shape[1] > n_named,
+    )
+    option = as_option(settings)
+    student = search.taught(option, taken)
+    if student is None:
+        return taken
+    trials.rank([option], search.n_folds)
+    share = share_of_student(search.held_out, said, student)
+    if not share:
+        return taken
+    return [*((each, (1.0 - share) * weight) for each, weight in taken), (option, share)]
 
 
 def _with_whole(
@@ -273,7 +235,7 @@ def _of_several_labels(
         linear, deep = _without_background(linear), _without_background(deep)
     ranking = _best_linear(trials, linear, n_first, small)
     tried = [(each, search.out_of_fold(each, n_first).scores) for each in ranking]
-    ground = ranking[0].parameters["background"] if shared else _has_background(tried)
+    ground = ranking[0].parameters["background"] if shared else has_background(tried)
     best = next(each.parameters for each in ranking if each.parameters["background"] == ground)
     names = ("scaling",) if shared else ("scaling", "background")
     alike = [each for each in deep if all(each.parameters[n] == best[n] for n in names)]
@@ -296,8 +258,9 @@ def _of_several_labels(
     )
     large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
     few = FINALISTS if search.is_sample else SEVERAL_LARGE
-    taken = trials.choose(ranking, few if large else SEVERAL)
-    options = [*options, *(each for each in finalists if each not in options)]
+    taken = _with_student(trials, trials.choose(ranking, few if large else SEVERAL))
+    more = [*finalists, *(each for each, _ in taken)]
+    options = list({each.name: each for each in (*options, *more)}.values())
     return _with_whole(trials, options, taken, explicit)
 
 

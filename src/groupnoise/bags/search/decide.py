@@ -17,7 +17,7 @@ from groupnoise.bags.search.choose import SearchResult, search_members
 from groupnoise.bags.search.copies import TANGLED, shared_instances
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.held_out import HeldOutBags, pooled_log_odds
-from groupnoise.bags.search.members import FORESTS, MemberSettings
+from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import as_option, bag_options, facts_of_bags
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
@@ -70,6 +70,7 @@ class Asked:
     `given`: weight and parameters of each member, where nothing is searched for.
     `budget`: seconds after which no further trial is begun.
     `may_guess`: whether held-out bags may tell which of two classes is negative.
+    `students`: whether a student of the members may be trained too (:mod:`.self_training`).
     `reasons`: sentences on what was decided before.
     `on_progress`: called with a record per trial.
     """
@@ -78,6 +79,7 @@ class Asked:
     given: Sequence[tuple[float, Mapping[str, Any]]] | None = None
     budget: float | None = None
     may_guess: bool = False
+    students: bool = True
     reasons: Sequence[str] = ()
     on_progress: ProgressCallback | None = None
 
@@ -137,7 +139,14 @@ def decide_members(
         found = SearchResult(options[:1], [], 0.0, [(options[0], 1.0)], why)
         warnings.append(_about_scarce(len(bags) if few_bags else None, options[0].name))
     else:
-        found = search_members(search, options, explicit, asked.budget, asked.on_progress)
+        found = search_members(
+            search,
+            options,
+            explicit,
+            asked.budget,
+            asked.on_progress,
+            students=asked.students,
+        )
     if truth is not None and (truth >= 0).any():
         search.teach(*add_known_instances(bags, labels, truth), negative)
         n_known = int((truth >= 0).sum())
@@ -178,6 +187,12 @@ def _given_members(
 ) -> SearchResult:
     """Take the members that were given; only whether bags share a background may be found out."""
     options = [as_option(MemberSettings(**parameters)) for _, parameters in given]
+    if all(each.parameters["likelihood"] in (TAUGHT, STATISTICS) for each in options):
+        raise ParameterError(
+            "ensemble names no member that learns about instances from bags: members whose "
+            f"likelihood is {TAUGHT!r} learn from others, and {STATISTICS!r} sees whole bags; add "
+            "one with another likelihood."
+        )
     if looks_for_background:
         search.look_for_background(options, search.n_folds)
     total = sum(weight for weight, _ in given)

@@ -12,6 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from groupnoise.bags.search.averaging import (
+    averaged_log_odds,
+    calibrated_log_probabilities,
+    in_class_order,
+)
 from groupnoise.bags.search.bag_odds import (
     at_most_of_bag,
     chance_of_label,
@@ -33,8 +38,6 @@ from groupnoise.core.quantifier import (
 
 MAX_SHIFT = 30.0
 MIN_PROBABILITY = 1e-30
-BEND = 2.0
-"""How sharply what members say bends at the mean, per standard deviation."""
 MAX_BAG_SHARE = 0.5
 """How much the log odds of an absent label may count against it in each instance of the bag: not
 wholly, as the instance has been counted in them already."""
@@ -81,16 +84,12 @@ class BagEnsemble:
 
     def averaged(self, log_p: Iterable[Tensor]) -> Tensor:
         """Return calibrated log P(target | instance) from what each member says, in its order."""
-        average: Tensor | float = 0.0
-        total = sum(member.weight for member in self.members)
-        for member, own in zip(self.members, log_p, strict=True):
-            said = in_units_of_spread(own, member.spread, member.centre)
-            average = average + member.weight / total * said
-        assert isinstance(average, Tensor)
-        calibrated = average * self.scale
-        if average.shape[1] > self.n_named:
-            calibrated[:, -1] += self.shift
-        return in_class_order(calibrated.log_softmax(-1), self.negative)
+        weights = [member.weight for member in self.members]
+        units = [(member.spread, member.centre) for member in self.members]
+        average = averaged_log_odds(log_p, weights, units)
+        free = average.shape[1] > self.n_named
+        found = calibrated_log_probabilities(average, self.scale, self.shift, free=free)
+        return in_class_order(found, self.negative)
 
     def log_probabilities_in_bags(
         self, rows: NDArray[Any], sizes: IntArray, temperature: float = 1.0
@@ -275,36 +274,6 @@ def _with_arrays(
     """Yield what was told of each member of a kind, with its own arrays."""
     for number, record in enumerate(records):
         yield record, strip_prefix(f"{kind}{number}.", arrays)
-
-
-def in_class_order(log_p: Tensor, negative: int | None) -> Tensor:
-    """Return columns in the order of the classes: the free target is the negative one, or last."""
-    if negative is None:
-        return log_p
-    named, free = log_p[:, :-1], log_p[:, -1:]
-    return torch.cat([named[:, :negative], free, named[:, negative:]], dim=1)
-
-
-def centred_log_probabilities(log_p: Tensor) -> Tensor:
-    """Return log probabilities less their mean over the targets, in double precision."""
-    wide = log_p.double().clamp(min=-60.0)
-    return wide - wide.mean(-1, keepdim=True)
-
-
-def in_units_of_spread(log_p: Tensor, spread: float, centre: float | None) -> Tensor:
-    """Return centred log probabilities of a member as they are averaged with those of others.
-
-    Of positive and negative instances, what speaks against an instance is bent to hardly more than
-    nothing: one member tells why an instance is positive, but few can tell that it is not. Linear
-    ones call odd instances negative beyond all measure.
-
-    `spread`, `centre`: see `FittedMember`; no centre where there is more to tell than two kinds.
-    """
-    centred = centred_log_probabilities(log_p)
-    if centre is None:
-        return centred / spread
-    bent = torch.nn.functional.softplus((centred[:, :1] - centre) / spread, beta=BEND)
-    return torch.cat([bent, -bent], dim=1)
 
 
 def calibrate_bags(

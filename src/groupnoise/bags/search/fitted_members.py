@@ -14,6 +14,7 @@ from torch import Tensor
 from groupnoise.bags.search.member_training import MemberBatch, build_member
 from groupnoise.bags.search.members import (
     FORESTS,
+    KERNEL,
     MAX_LOG_ODDS,
     BagProblem,
     MemberSettings,
@@ -21,9 +22,11 @@ from groupnoise.bags.search.members import (
     problem_of,
 )
 from groupnoise.bags.search.other_members import ForestBatch, StatisticsModel, forest_model
+from groupnoise.bags.search.self_training import student_model
 from groupnoise.bags.search.witness_rate import with_background
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.groups import Groups
+from groupnoise.core.kernels import KernelEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
@@ -105,6 +108,8 @@ class FittedMember:
         encoder = self.model.object_encoder
         if isinstance(encoder, TreesEncoder):
             rest["trees"] = encoder.sizes()
+        if isinstance(encoder, KernelEncoder):
+            rest["kernel"] = encoder.sizes()
         return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -125,6 +130,8 @@ class FittedMember:
         scaler = Scaler.from_arrays(settings.scaling, arrays)
         if settings.encoder in FORESTS:
             model = forest_model(TreesEncoder.of_sizes(record["trees"], scaler.width, n_targets))
+        elif settings.encoder == KERNEL:
+            model = student_model(KernelEncoder.of_sizes(record["kernel"], scaler.width, n_targets))
         else:
             model = build_member(scaler.width, n_targets, settings, int(record["n_copies"]))
         rest: dict[str, Any] = {name: float(record[name]) for name in ("spread", *NUMBERS)}

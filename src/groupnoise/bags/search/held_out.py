@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupnoise.bags.search.averaging import centred_log_probabilities, in_units_of_spread
 from groupnoise.bags.search.bag_odds import doubt_after, label_log_likelihood, share_explained
 from groupnoise.bags.search.ensemble import (
     MAX_BAG_SHARE,
     BagEnsemble,
     calibrate_bags,
     calibrate_instances,
-    centred_log_probabilities,
-    in_units_of_spread,
 )
 from groupnoise.bags.search.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.search.members import MAX_LOG_ODDS, BagProblem, MemberSettings
+from groupnoise.bags.search.weighing import credible_share
 from groupnoise.bags.search.witness_rate import (
     MAX_SHARED,
     MAX_SHARED_BY_TWO,
@@ -37,9 +37,6 @@ INSTANCE_EVIDENCE = 0.3
 """How much the evidence of single instances counts beside that of positive and negative bags."""
 SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
 """Weights that members which see bags as a whole may have together, and how credible each is."""
-EVIDENCE = 6.0
-"""Nats of held-out bags that divide the credibility of a weight by e."""
-MIN_SHARE = 0.02
 MOSTLY_ONE = 0.7
 """Share of bags with one label above which bags may share a background though some have more."""
 
@@ -57,6 +54,7 @@ class HeldOutAnswers:
     `member`: the member itself, where it was trained at the same time.
     `background`: log odds of background against the mean of the classes, of members that know no
         background where bags share one.
+    `copies` (n_rows, n_copies, n_logits): logits of all instances, seen or not, by each copy.
     """
 
     log_odds: FloatArray
@@ -67,6 +65,7 @@ class HeldOutAnswers:
     log_p: Tensor | None = None
     member: FittedMember | None = None
     background: float | None = None
+    copies: Tensor | None = None
 
     @property
     def calibrated(self) -> FloatArray:
@@ -134,7 +133,7 @@ class HeldOutBags:
         if found.log_p is None:
             return found
         of_bags = self.judged_bags(found.log_odds, part)
-        of_bags = replace(of_bags, answer=found.answer, member=found.member)
+        of_bags = replace(of_bags, answer=found.answer, member=found.member, copies=found.copies)
         return self._with_instances(of_bags, found.log_p, part)
 
     def _with_instances(
@@ -242,14 +241,11 @@ class HeldOutBags:
 
         `of_members`, `of_whole` (n_bags, n_named): calibrated log odds by the average of each kind.
         """
-        shares = np.array(list(SHARES))
         found = [
             float(self.judged_bags((1.0 - share) * of_members + share * of_whole).scores.sum())
-            for share in shares
+            for share in SHARES
         ]
-        credible = np.array(list(SHARES.values())) * np.exp((found - np.max(found)) / EVIDENCE)
-        mean = float(shares @ credible / credible.sum())
-        return mean if mean >= MIN_SHARE else 0.0
+        return credible_share(SHARES, found)
 
 
 def draw_folds(

@@ -30,13 +30,20 @@ from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.training.saver import current_saves, fingerprint
 
 LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
-ANSWERS = {"inherited": "average", "label_set": "noisy_or", "matching": "noisy_or"}
+ANSWERS = {
+    "inherited": "average",
+    "label_set": "noisy_or",
+    "matching": "noisy_or",
+    "taught": "noisy_or",
+}
 """Quantifiers by which likelihoods that are none answer of bags."""
 INSTEAD_OF_NOISY_OR = ("odds", "max")
 """Quantifiers that held-out bags may prefer: where a label is in a few of many instances, the sum
 over all of them drowns it."""
 FORESTS = (TREES, RANDOM_TREES) = ("trees", "random trees")
 """Encoders of members that are forests, of positive and negative bags."""
+TAUGHT, KERNEL = "taught", "kernel"
+"""The likelihood and the encoder of a student of other members (:mod:`.self_training`)."""
 STATISTICS = "statistics"
 """The likelihood of members that see a bag as a whole and answer nothing of instances."""
 MAX_LOG_ODDS = 30.0
@@ -63,7 +70,7 @@ class MemberSettings:
     `weight_decay`: half of it times the squared weights is added to the mean loss of a bag.
     `learning_rate`: largest step size of Adam.
     `max_epochs`: steps over the whole data.
-    `width`: of the kernel of "statistics".
+    `width`: of the kernel of "statistics" and of a student.
     """
 
     likelihood: str = "noisy_or"

@@ -1,36 +1,36 @@
-"""Trials of members on folds of one set of bags, and their training on all of it."""
+"""Trials of members on folds of one set of bags."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.fitted_members import (
     FittedMember,
     FittedStatistics,
     batch_of,
     fitted_member,
-    train_batch,
 )
 from groupnoise.bags.search.held_out import HeldOutAnswers, HeldOutBags, draw_folds
-from groupnoise.bags.search.member_training import MemberBatch
 from groupnoise.bags.search.members import (
     STATISTICS,
+    TAUGHT,
     MemberSettings,
     bag_presence,
     possible_answers,
     problem_of,
 )
-from groupnoise.bags.search.other_members import MAX_SUPPORT, ForestBatch, StatisticsKernel
+from groupnoise.bags.search.other_members import MAX_SUPPORT, StatisticsKernel
+from groupnoise.bags.search.students import held_out_student, taught_member
+from groupnoise.bags.search.training_on_all import HELD_OUT, train_on_all
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.batching import split_batch
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.portfolio import Option
@@ -40,11 +40,6 @@ MAX_SEARCH_ROWS = 12_000
 """Instances that settings are compared on; of longer data as many bags are drawn."""
 MAX_SEARCH_LOGITS = 120_000
 """Instances times targets that settings are compared on."""
-HELD_OUT = 5
-"""One in so many bags is held out."""
-MAX_HELD_OUT_ROWS = 500_000
-MAX_ROWS = 1 << 15
-"""Instances that are read at a time for answers."""
 
 
 class BagSearch:
@@ -145,7 +140,8 @@ class BagSearch:
         found = [
             self.out_of_fold(option, n_folds, options)
             for option in options
-            if not option.parameters["background"] and option.parameters["likelihood"] != STATISTICS
+            if not option.parameters["background"]
+            and option.parameters["likelihood"] not in (STATISTICS, TAUGHT)
         ]
         if not found or not self.held_out.finds_background(found, self.folds < n_folds):
             return False
@@ -190,10 +186,44 @@ class BagSearch:
                     each,
                     self.folds < n_folds,
                 )
+                if n_folds == self.n_folds:
+                    found.copies = logits[:, columns]
                 if complete:
                     found.member = fitted_member(batch, number, scaler, found.answer)
                 results.append(found)
         return results
+
+    def taught(
+        self, option: Option, teachers: Sequence[tuple[Option, float]]
+    ) -> HeldOutAnswers | None:
+        """Return what a student of members says of bags that neither it nor they have seen.
+
+        None where too few bags fit into a lesson. `teachers`: members and their weights.
+        """
+        key = option.name, self.n_folds
+        if key not in self._found:
+            settings = MemberSettings(**option.parameters)
+            options = [each for each, _ in teachers]
+            said = [(self.out_of_fold(each, self.n_folds, options), w) for each, w in teachers]
+            rows = self.scaled(settings.scaling)[1]
+            found = held_out_student(settings, said, self.held_out, rows, self.folds, self.seed)
+            if found is None:
+                return None
+            self._found[key] = found
+        return self._found[key]
+
+    def fit_student(
+        self, option: Option, teacher: BagEnsemble, answer: str | None
+    ) -> FittedMember | None:
+        """Return a student of members that were trained on all bags; None as :meth:`taught` does.
+
+        `teacher`: the members, their free target last. `answer`: quantifier by which the student
+        answers of bags.
+        """
+        settings = MemberSettings(**option.parameters)
+        bags, labels = self._taught or (self.all_bags, self.all_labels)
+        scaler = self.scaled(settings.scaling)[0]
+        return taught_member(settings, teacher, scaler, bags, labels, self.seed, answer)
 
     def _whole_bags(self, option: Option) -> HeldOutAnswers:
         """Return what a member says that sees bags as a whole."""
@@ -270,100 +300,3 @@ def _of_fold(values: Tensor, fold: Tensor) -> Tensor:
     """Return the values of the model that has not seen a row, (n_rows, n_values)."""
     index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
     return values.gather(1, index).squeeze(1)
-
-
-def draw_held_out_bags(
-    bags: Groups,
-    labels: BoolArray,
-    generator: np.random.Generator,
-    patients: NDArray[Any] | None = None,
-) -> IntArray:
-    """Return a fifth of the bags in ascending order, fewer where they have too many instances."""
-    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, patients) == 0)
-    rows = generator.permutation(rows)
-    fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
-    return np.sort(rows[: max(1, fits)])
-
-
-class TrainedOnAll(NamedTuple):
-    """Members trained on all bags.
-
-    `members`: in the order of their settings, each of weight one.
-    `bags`: which were held out, None if none were.
-    `found`: what each member says of them.
-    """
-
-    members: list[FittedMember]
-    bags: HeldOutBags | None
-    found: list[HeldOutAnswers]
-
-
-def train_on_all(
-    settings: Sequence[MemberSettings],
-    bags: Groups,
-    labels: BoolArray,
-    has_negative: bool,
-    seed: int,
-    held: IntArray | None = None,
-    *,
-    answers: Sequence[str | None] | None = None,
-    shares_background: bool = False,
-) -> TrainedOnAll:
-    """Train members on all bags, in memory or from disk, and ask them of held-out ones.
-
-    What was learned of some bags would not do: those who have seen ten times as many are surer, and
-    others are ahead.
-
-    `settings`: of the members, as all bags are trained on. `labels` (n_bags, n_named): the labels
-    that bags are asked for. `has_negative`: whether another class is negative. `seed`: decides the
-    initial weights and the bags of each step. `held`: bags that the first copy of each member does
-    not see, by default none; the others see all. `answers`: quantifiers by which members answer of
-    bags where none are held out, by default their own. `shares_background`: whether bags have one
-    label each and instances of none are found in all.
-    """
-    held = np.zeros(0, dtype=np.int64) if held is None else held
-    judge = None
-    if len(held):
-        problem = problem_of(bags.subset(held), labels[held], has_negative)
-        exclusive = bool((labels.sum(axis=1) <= 1).all())
-        judge = HeldOutBags(problem, exclusive, shares_background=shares_background)
-    # Members side by side read the bags once, those of one likelihood are computed at once.
-    order = sorted(
-        range(len(settings)), key=lambda one: (str(settings[one].batch), settings[one].likelihood)
-    )
-    members: dict[int, FittedMember] = {}
-    found: dict[int, HeldOutAnswers] = {}
-    for _, alike in groupby(order, key=lambda one: settings[one].batch):
-        numbers = list(alike)
-        batch, scaler = train_batch(
-            [settings[one] for one in numbers], bags, labels, has_negative, seed, held
-        )
-        if judge is not None:
-            found.update(zip(numbers, _asked(batch, bags.sizes, held, judge), strict=True))
-        for place, one in enumerate(numbers):
-            answer = answers[one] if answers is not None else None
-            answer = found[one].answer if one in found else answer
-            members[one] = fitted_member(batch, place, scaler, answer)
-    in_order = range(len(settings))
-    return TrainedOnAll(
-        [members[one] for one in in_order], judge, [found[one] for one in in_order if one in found]
-    )
-
-
-def _asked(
-    batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
-) -> Iterator[HeldOutAnswers]:
-    """Yield what each member of a batch says of bags that its first copy has not seen."""
-    parts = split_batch(held, sizes[held], MAX_ROWS)
-    with torch.no_grad():
-        rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
-        logits = torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])
-    for number, settings in enumerate(batch.settings):
-        mine = logits[:, number : number + 1]
-        shares = batch.mixture[:, batch.columns(number)][:, :1]
-        told = (mine, judge.problem, settings, shares)
-        of_bags = {
-            answer: bag_presence(*told, answer).log_odds.squeeze(1)
-            for answer in possible_answers(settings)
-        }
-        yield judge.judged(mine.squeeze(1), of_bags, settings)

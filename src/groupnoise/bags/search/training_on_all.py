@@ -1,0 +1,128 @@
+"""Training of the members taken on all bags, and what they say of held-out ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from groupnoise.bags.search.fitted_members import FittedMember, fitted_member, train_batch
+from groupnoise.bags.search.held_out import HeldOutAnswers, HeldOutBags, draw_folds
+from groupnoise.bags.search.member_training import MemberBatch
+from groupnoise.bags.search.members import (
+    MemberSettings,
+    bag_presence,
+    possible_answers,
+    problem_of,
+)
+from groupnoise.bags.search.other_members import ForestBatch
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.batching import split_batch
+from groupnoise.core.groups import Groups
+
+HELD_OUT = 5
+"""One in so many bags is held out."""
+MAX_HELD_OUT_ROWS = 500_000
+MAX_ROWS = 1 << 15
+"""Instances that are read at a time for answers."""
+
+
+def draw_held_out_bags(
+    bags: Groups,
+    labels: BoolArray,
+    generator: np.random.Generator,
+    patients: NDArray[Any] | None = None,
+) -> IntArray:
+    """Return a fifth of the bags in ascending order, fewer where they have too many instances."""
+    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, patients) == 0)
+    rows = generator.permutation(rows)
+    fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
+    return np.sort(rows[: max(1, fits)])
+
+
+class TrainedOnAll(NamedTuple):
+    """Members trained on all bags.
+
+    `members`: in the order of their settings, each of weight one.
+    `bags`: which were held out, None if none were.
+    `found`: what each member says of them.
+    """
+
+    members: list[FittedMember]
+    bags: HeldOutBags | None
+    found: list[HeldOutAnswers]
+
+
+def train_on_all(
+    settings: Sequence[MemberSettings],
+    bags: Groups,
+    labels: BoolArray,
+    has_negative: bool,
+    seed: int,
+    held: IntArray | None = None,
+    *,
+    answers: Sequence[str | None] | None = None,
+    shares_background: bool = False,
+) -> TrainedOnAll:
+    """Train members on all bags, in memory or from disk, and ask them of held-out ones.
+
+    What was learned of some bags would not do: those who have seen ten times as many are surer, and
+    others are ahead.
+
+    `settings`: of the members, as all bags are trained on. `labels` (n_bags, n_named): the labels
+    that bags are asked for. `has_negative`: whether another class is negative. `seed`: decides the
+    initial weights and the bags of each step. `held`: bags that the first copy of each member does
+    not see, by default none; the others see all. `answers`: quantifiers by which members answer of
+    bags where none are held out, by default their own. `shares_background`: whether bags have one
+    label each and instances of none are found in all.
+    """
+    held = np.zeros(0, dtype=np.int64) if held is None else held
+    judge = None
+    if len(held):
+        problem = problem_of(bags.subset(held), labels[held], has_negative)
+        exclusive = bool((labels.sum(axis=1) <= 1).all())
+        judge = HeldOutBags(problem, exclusive, shares_background=shares_background)
+    # Members side by side read the bags once, those of one likelihood are computed at once.
+    order = sorted(
+        range(len(settings)), key=lambda one: (str(settings[one].batch), settings[one].likelihood)
+    )
+    members: dict[int, FittedMember] = {}
+    found: dict[int, HeldOutAnswers] = {}
+    for _, alike in groupby(order, key=lambda one: settings[one].batch):
+        numbers = list(alike)
+        batch, scaler = train_batch(
+            [settings[one] for one in numbers], bags, labels, has_negative, seed, held
+        )
+        if judge is not None:
+            found.update(zip(numbers, _asked(batch, bags.sizes, held, judge), strict=True))
+        for place, one in enumerate(numbers):
+            answer = answers[one] if answers is not None else None
+            answer = found[one].answer if one in found else answer
+            members[one] = fitted_member(batch, place, scaler, answer)
+    in_order = range(len(settings))
+    return TrainedOnAll(
+        [members[one] for one in in_order], judge, [found[one] for one in in_order if one in found]
+    )
+
+
+def _asked(
+    batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
+) -> Iterator[HeldOutAnswers]:
+    """Yield what each member of a batch says of bags that its first copy has not seen."""
+    parts = split_batch(held, sizes[held], MAX_ROWS)
+    with torch.no_grad():
+        rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
+        logits = torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])
+    for number, settings in enumerate(batch.settings):
+        mine = logits[:, number : number + 1]
+        shares = batch.mixture[:, batch.columns(number)][:, :1]
+        told = (mine, judge.problem, settings, shares)
+        of_bags = {
+            answer: bag_presence(*told, answer).log_odds.squeeze(1)
+            for answer in possible_answers(settings)
+        }
+        yield judge.judged(mine.squeeze(1), of_bags, settings)
