@@ -96,3 +96,7 @@ class MissingExtraError(GroupNoiseError, ImportError):
 
 class MissingDataError(GroupNoiseError, FileNotFoundError):
     """A named data set is not in any directory searched; the message says where to get it."""
+
+
+class CalibrationWarning(UserWarning):
+    """There were too few groups, or known labels, to calibrate probabilities."""

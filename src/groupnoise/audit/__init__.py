@@ -1,4 +1,4 @@
-"""Audits: which objects, labels and clicks of grouped data look wrong, and a page that shows it."""
+"""Audits: objects, labels and clicks of grouped data that look wrong, as tables and a page."""
 
 from typing import TYPE_CHECKING
 

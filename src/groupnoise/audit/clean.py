@@ -1,4 +1,4 @@
-"""A cleaned copy of audited data, and of the file it came from: nothing is made up."""
+"""Cleaned copies of audited data and of the files they came from."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from groupnoise.io.tables.cells import BOOLEANS
 from groupnoise.io.tables.table import Table
 
 FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow", ".xlsx")
-"""Suffixes that make a cleaned copy a file."""
+"""Suffixes with which a cleaned copy is a file."""
 _WEIGHT = re.compile(r"\s*([:=]\s*[\d.]+|\([\d.]+\))\s*$")
-"""What stands behind a label of so much weight."""
+"""The weight after a label."""
 SUSPICIOUS_SHARE = 0.2
-"""Share of the data beyond which an audit that drops it is to be doubted."""
+"""Share of dropped data from which a warning is given."""
 
 
 def cleaned_copy(
@@ -77,7 +77,7 @@ def cleaned_copy(
 
 
 def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
-    """Return bags without labels that look wrong; bags go where none is left, or one is missing."""
+    """Return bags without wrong labels; bags with none left, or one missing, are dropped."""
     _check_same_data(issues, dataset.bags.n_objects)
     wrong = issues.ranked("wrong_target")
     bags, targets = issues.groups["source"][wrong], issues.groups["target"][wrong]
@@ -89,7 +89,7 @@ def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
 
 
 def clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> PartialLabelDataset:
-    """Return rows without candidates that can be dropped; rows go where the right one lacks."""
+    """Return rows without droppable candidates; rows without the right candidate are dropped."""
     _check_same_data(issues, int(dataset.candidates.sum()))
     dropped = issues.ranked("droppable_candidate")
     rows, labels = issues.objects["source"][dropped], issues.objects["object"][dropped]
@@ -115,16 +115,15 @@ def clean_clicks(
         kept[issues.ranked("stray_click")] = False
     if drop_users and issues.users:
         kept &= ~np.isin(dataset.histories.group_of_object, issues.users["source"])
-    # Places and counts in the notes are those of the log as it was.
+    # Notes about the original log do not apply.
     notes = {"clicks_dropped": int((~kept).sum())}
     return replace(keep_clicks(dataset, _check_some_left(kept)), notes=notes)
 
 
 def describe_changes(dataset: Any, cleaned: Any) -> tuple[str, bool]:
-    """Return what a cleaned copy lacks, in half a sentence, and whether that is suspiciously much.
+    """Return a phrase about what a cleaned copy lacks, and whether that is suspiciously much.
 
-    `dataset`, `cleaned`: what was audited, and what `cleaned_copy` made of it. Candidate labels are
-    there to be dropped; of rows, bags, their labels and clicks more than a fifth is much.
+    Candidate labels do not count for the latter: dropping them is the purpose.
     """
     setting = setting_of(dataset)
     (parts, before), (_, after) = _parts(dataset), _parts(cleaned)
@@ -136,7 +135,7 @@ def describe_changes(dataset: Any, cleaned: Any) -> tuple[str, bool]:
 
 
 def _parts(dataset: Any) -> tuple[str, int]:
-    """Return what cleaning drops of groups, and how many of them there are."""
+    """Return the name and number of what cleaning drops of groups."""
     if isinstance(dataset, BagDataset):
         return "labels", int(dataset.labels.sum())
     if isinstance(dataset, PartialLabelDataset):
@@ -187,7 +186,7 @@ def _with_labels(
     changed: Sequence[int],
     separator: str | None,
 ) -> pl.DataFrame:
-    """Write the labels of changed rows anew; all other cells stay as they are."""
+    """Rewrite the labels of changed rows; all other cells stay as they are."""
     columns, names = labels.columns, np.asarray(labels.class_names)
     if are_single_label_columns(frame, columns):
         for column in columns:
@@ -213,7 +212,7 @@ def _with_labels(
 
 
 def _negative_of(cell: Any) -> Any:
-    """Return what says no where a cell says yes: 0, the word as it is spelt there, or nothing."""
+    """Return the negative of an indicator cell: 0, the opposite word, or an empty cell."""
     word = cell.strip().lower() if isinstance(cell, str) else ""
     negative = dict(BOOLEANS).get(word)
     if negative is None:
@@ -257,7 +256,7 @@ def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = Non
 
 
 def _mentions(words: Iterable[Any], labels: Sequence[str]) -> bool:
-    """Tell whether one of some words is a label, however it is spelt."""
+    """Tell whether one of some words is a label, in any spelling."""
     keys = {spelling_key(label) for label in labels}
     return any(spelling_key(str(word)) in keys for word in words)
 

@@ -1,4 +1,4 @@
-"""What a model says of a block of data, in columns, and the pictures and texts shown beside it."""
+"""Evidence of an audit: posteriors of a model in columns, pictures and texts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from groupnoise.pages import data_address, encode_png
 
 
 class Findings(NamedTuple):
-    """What was found about a block of data.
+    """Columns computed for a block of data.
 
     `groups`: one row per group, in the order of the data.
     `objects`: one row per object, in the order of the data.
-    `gain`: by how much likelier the labels of each source are than by their frequencies, in nats;
-        None where the model was tried on held-out groups itself and says what it is worth.
+    `gain`: log-likelihood gain of the labels of each source over label frequencies, in nats; None
+        if the model was already scored on held-out groups.
     """
 
     groups: Columns
@@ -34,10 +34,9 @@ class Findings(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """How sure a model is about which object of each group matches.
+    """Posterior over the matching object of each group.
 
-    `responsibility`: the probability of each object to be the one that matches; sums to one over a
-        group.
+    `responsibility`: the probability of each object to match; sums to one over a group.
     `chosen`: row of the most probable object of each group, among all objects; first wins ties.
     `probability`, `margin`, `entropy`: the share of the chosen object, its lead over the runner-up
         (a group of one leads by one), and the entropy of the shares in nats.
@@ -84,7 +83,7 @@ def object_posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
 
 
 class ObjectTally:
-    """How objects fared in the groups that hold them, of which there may be several or none.
+    """Largest responsibility and number of choices of objects over the groups that hold them.
 
     `n_objects`: how many objects there are.
     """
@@ -94,17 +93,17 @@ class ObjectTally:
         self._times_chosen = np.zeros(n_objects, dtype=np.int64)
 
     def add(self, objects: IntArray, found: Posterior) -> None:
-        """Count groups that hold these objects, groups one after the other."""
+        """Add groups with these objects, one group after the other."""
         np.maximum.at(self._responsibility, objects, found.responsibility)
         np.add.at(self._times_chosen, objects[found.chosen], 1)
 
     def columns(self) -> Columns:
-        """Return the largest share of each object and how often it was chosen."""
+        """Return the largest responsibility of each object and how often it was chosen."""
         return {"responsibility": self._responsibility, "times_chosen": self._times_chosen}
 
 
 def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
-    """Return the columns that tell of the object chosen in each group."""
+    """Return the columns about the object chosen in each group."""
     return {
         "chosen": found.chosen - starts,
         "probability": found.probability,
@@ -115,7 +114,7 @@ def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -
 
 
 def class_columns(classes: NDArray[Any], class_names: list[str]) -> IntArray:
-    """Return the column of a fitted model that stands for each class of a data set.
+    """Return the column of a fitted model for each class of a data set.
 
     A model trained on names knows classes by name; one trained on a 0/1 matrix, as in a
     cross-fit, numbers them in the order of the data, whatever they are called.
@@ -135,7 +134,7 @@ def class_columns(classes: NDArray[Any], class_names: list[str]) -> IntArray:
 
 
 LARGEST_BYTES = 200_000
-"""A larger file is made smaller first, so that a page of sixty pictures can still be sent."""
+"""Larger files are shown as thumbnails, so that pages stay small."""
 THUMBNAIL_SIDE = 256
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 MAX_BYTES = 20_000_000
@@ -147,17 +146,17 @@ SIGNATURES = {
     b"GIF89a": "image/gif",
     b"BM": "image/bmp",
 }
-"""How pictures begin; what a file is called proves nothing."""
+"""Signatures of picture formats; suffixes are not trusted."""
 
 
 def picture_of_array(image: FloatArray) -> str:
-    """Return a small picture as a data address: ink whose opacity is its darkness."""
+    """Return a small picture as a data address, with darkness as opacity."""
     darkness = np.rint(np.clip(image, 0.0, 1.0) * 255).astype(np.uint8)
     return data_address(encode_png(np.stack([np.zeros_like(darkness), darkness], axis=-1)))
 
 
 def picture_of_file(path: Path) -> str:
-    """Return the picture in a file as a data address, made smaller if it is large."""
+    """Return the picture in a file as a data address, as a thumbnail if it is large."""
     kind = mimetypes.guess_type(path.name)[0] or ""
     if not kind.startswith("image/"):
         raise DataError(
@@ -186,7 +185,7 @@ def _thumbnail(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Attachments:
-    """Pictures and text of what is audited, by instance (bags), row (candidates) or item (clicks).
+    """Pictures and texts to show, by instance (bags), row (candidates) or item (clicks).
 
     `arrays` (n, height, width): darkness in [0, 1].
     `files`: the picture files of each; some may have none.
@@ -199,11 +198,11 @@ class Attachments:
 
     @classmethod
     def of_dataset(cls, dataset: Any) -> Attachments:
-        """Return what a data set itself brings: its pictures, or the titles of its items."""
+        """Return the pictures or item titles of a data set."""
         return cls(arrays=getattr(dataset, "images", None), texts=getattr(dataset, "titles", None))
 
     def pictures(self, number: int) -> list[str]:
-        """Return the pictures of one as data addresses; files come before arrays."""
+        """Return the pictures of an entry as data addresses; files take precedence over arrays."""
         if self.files is not None:
             return [picture_of_file(path) for path in self.files[number]]
         if self.arrays is not None:
@@ -211,14 +210,14 @@ class Attachments:
         return []
 
     def text(self, number: int) -> str:
-        """Return the text of one, empty if it has none."""
+        """Return the text of an entry, empty if it has none."""
         return "" if self.texts is None else str(self.texts[number])
 
 
 def read_row_attachments(
     table: Table, rows: IntArray, *, images: Sequence[str] = (), text: str | None = None
 ) -> Attachments:
-    """Return the pictures and texts that belong to the instances of bags or to candidate rows."""
+    """Return the pictures and texts of instances of bags, or of candidate rows."""
     _check_columns(table.origin, table.frame, images, text)
     return _attach(Path(table.origin).parent, table.frame[rows], images, text)
 
@@ -251,14 +250,14 @@ def _attach(folder: Path, frame: Any, images: Sequence[str], text: str | None) -
 
 
 class Picture(NamedTuple):
-    """A picture as it is sent: its bytes, and what they are."""
+    """Bytes and media type of a picture."""
 
     content: bytes
     media_type: str
 
 
 def read_picture(path: Path) -> Picture:
-    """Read a picture file, and refuse what is none."""
+    """Read a picture file, refusing other files."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -278,7 +277,7 @@ def read_picture(path: Path) -> Picture:
 
 
 def picture_columns(table: Table, named: str | None) -> list[str]:
-    """Return the columns of picture paths: those named, or where every cell ends like one."""
+    """Return the columns of picture paths: those named, or with picture suffixes in all cells."""
     if named is not None:
         return match_columns("images", named.split(","), table.frame.columns, table.origin)
     found = []

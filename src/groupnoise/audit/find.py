@@ -1,4 +1,4 @@
-"""Finding issues: every group judged by a model that need not have seen it."""
+"""Finding issues: every group is judged by a fitted model or out of fold."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from groupnoise.core.arrays import (
 )
 from groupnoise.core.checks import check_count
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.exceptions import CalibrationWarning, DataError, ParameterError
 from groupnoise.io.setting import Setting, find_setting, setting_of, setting_of_model
 
 SCALE_GAIN = 2.0
-"""What scales of labels, fitted to a block of chance, gain in nats, and as much again on others."""
+"""Gain in nats, over a block, that fitted label scales reach by chance."""
 BLOCK_OBJECTS = 1 << 16
-"""Objects judged at a time: what bounds the memory of an audit beside its result."""
+"""Objects judged at a time, which bounds memory."""
 
 
 class AuditSource(Protocol):
-    """Rows of data that a model can be trained on and can judge."""
+    """Data that models can be trained on and can judge."""
 
     @property
     def setting(self) -> str:
@@ -48,22 +48,22 @@ class AuditSource(Protocol):
 
     @property
     def names(self) -> dict[str, NDArray[Any]]:
-        """What the columns of numbers in the tables stand for."""
+        """Names for the numbers in columns of the tables."""
         ...
 
     @property
     def group_counts(self) -> IntArray:
-        """How many groups each row gives, shape (n_rows,)."""
+        """Number of groups of each row, shape (n_rows,)."""
         ...
 
     @property
     def object_counts(self) -> IntArray:
-        """How many objects each row holds, shape (n_rows,)."""
+        """Number of objects of each row, shape (n_rows,)."""
         ...
 
     @property
     def strata(self) -> IntArray:
-        """What folds should hold equal parts of, shape (n_rows,)."""
+        """Strata for the folds, shape (n_rows,)."""
         ...
 
     def __len__(self) -> int: ...
@@ -77,12 +77,12 @@ class AuditSource(Protocol):
         ...
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
-        """Return what a fitted model says of some rows."""
+        """Return the findings of a fitted model about some rows."""
         ...
 
 
 def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
-    """Return the material of an audit from whatever form it comes in."""
+    """Return the audit source of data in any supported form."""
     own = setting_to_audit(model)
     dataset = groups if hasattr(groups, "setting") else own.dataset_of(groups, targets)
     source: AuditSource = setting_of(dataset).audit_source(dataset)
@@ -94,7 +94,7 @@ def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
 
 
 def setting_to_audit(model: Any) -> Setting[Any]:
-    """Return the setting of an estimator that says which object of a group it chose."""
+    """Return the setting of an estimator that chooses objects of groups."""
     if hasattr(model, "predict_bags") and hasattr(model, "disambiguate"):
         raise DataError(
             f"a {type(model).__name__} chooses pairs of an instance and a label, which an audit "
@@ -182,9 +182,7 @@ def _cross_fitted(
         held_out = np.flatnonzero(fold == number)
         fitted = source.fit(model, np.flatnonzero(fold != number))
         with warnings.catch_warnings():  # a fold may be small, and nobody chose its size
-            warnings.filterwarnings(
-                "ignore", message=".*to calibrate by: too few", category=UserWarning
-            )
+            warnings.simplefilter("ignore", CalibrationWarning)
             source.calibrate(fitted, held_out)
         if on_progress is not None:
             on_progress({"stage": "fitting", "done": number + 1, "total": n_folds})
@@ -211,10 +209,7 @@ def _collect(
     judges: Iterator[tuple[Any, IntArray]],
     on_progress: ProgressCallback | None,
 ) -> tuple[tuple[Columns, Columns], tuple[str, ...]]:
-    """Return both tables in the order of the data, filled in block by block.
-
-    And what speaks against the models that judged.
-    """
+    """Return both tables in the order of the data, and warnings about the models."""
     groups = _Table(source.group_counts)
     objects = _Table(source.object_counts)
     n_done = 0
@@ -235,10 +230,9 @@ def _collect(
 
 
 def _chance_warning(gains: list[FloatArray], units: str) -> list[str]:
-    """Say where models that tried nothing by themselves told labels no better than frequencies.
+    """Return a warning if labels are predicted no better than by their frequencies.
 
-    `gains`: of each block that was judged, by how much likelier the labels of its rows are; less
-    what a scale that was fitted on the block would gain of mere chance.
+    `gains`: log-likelihood gains of the rows of each block.
     """
     if not gains:
         return []
@@ -260,7 +254,7 @@ def _blocks(rows: IntArray, object_counts: IntArray) -> Iterator[IntArray]:
 
 
 class _Table:
-    """Columns of a known length that fill up in any order of rows of the data."""
+    """Columns of known length that are filled in any order of rows."""
 
     def __init__(self, counts: IntArray) -> None:
         self._offsets = offsets_from_sizes(counts)
@@ -270,7 +264,7 @@ class _Table:
         positions = ragged_rows(self._offsets[rows], np.diff(self._offsets)[rows])
         for name, values in columns.items():
             if name not in self.columns:
-                # Half the width is enough for a score, and for numbering what fits in memory.
+                # 32 bits are enough for scores, and for positions of what fits in memory.
                 kind = np.float32 if values.dtype.kind == "f" else np.int32
                 self.columns[name] = np.zeros(self._offsets[-1], dtype=kind)
             self.columns[name][positions] = values

@@ -1,4 +1,4 @@
-"""GroupIssues: what an audit found, by kind, as tables and as ranked lists."""
+"""GroupIssues: the findings of an audit as tables and ranked lists."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from groupnoise.core.words import inherit_docstring
 from groupnoise.io.answer_files import write_table
 
 NAMED_COLUMNS = ("source", "target", "object", "suggested")
-"""Columns that number bags, instances, classes or items, and are shown by name."""
+"""Columns of numbers that are shown by name."""
 
 
 @dataclass(frozen=True)
 class IssueKind:
     """One ranked list of an audit.
 
-    `name`: what programs call it.
-    `title`: what people call it.
-    `meaning`: one sentence for the report.
+    `name`: its identifier.
+    `title`: its title in the report.
+    `meaning`: one sentence of explanation.
     `table` (one of "groups", "objects", "never_chosen", "users"): the table whose rows are listed.
     `score`: the column they are ranked by, largest first.
     `threshold`: rows that score above it are listed.
@@ -47,7 +47,7 @@ _RANKING: dict[str, tuple[Any, ...]] = {
     "stray_click": ("objects", "noise", 0.5),
     "suspicious_user": ("users", "excess", 0.0),
 }
-"""Of each list: table, score and threshold, alike in all settings."""
+"""Table, score and threshold of each list, the same in all settings."""
 _TEXTS = {
     "mil": {
         "wrong_target": (
@@ -103,7 +103,7 @@ _TEXTS = {
         ),
     },
 }
-"""And its title and meaning in each of them."""
+"""Title and meaning of each list by setting."""
 ISSUE_KINDS = {
     setting: tuple(IssueKind(name, *told, *_RANKING[name]) for name, told in kinds.items())
     for setting, kinds in _TEXTS.items()

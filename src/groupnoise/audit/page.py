@@ -1,4 +1,4 @@
-"""The page of an audit: its words, and the worst cases of each list as its template draws them."""
+"""The HTML page of an audit: summary, and the worst cases of each list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_OBJECTS = 14
 CLICKS_BEFORE, CLICKS_AFTER = 5, 3
 N_BINS = 20
 MAX_ROWS = 200
-"""Rows of a list that the page holds; the tables beside it hold all."""
+"""Rows of a list on the page at most; the tables beside it hold all."""
 SHOWN_COLUMNS = {
     "groups": ("source", "position", "target", "object", "probability", "margin", "suggested"),
     "objects": ("source", "position", "object", "responsibility", "times_chosen"),
@@ -30,7 +30,7 @@ SHOWN_COLUMNS = {
 CHANCE_WARNING = (
     "the model behind this audit is no better than chance, so its lists may flag correct entries"
 )
-"""What stands before a sentence on models that tell held-out groups no better than chance."""
+"""Introduces a warning about models that are no better than chance."""
 SETTING_WORDS = {
     "mil": ("bags", "instances"),
     "pll": ("rows", "candidate labels"),
@@ -40,7 +40,7 @@ SETTING_WORDS = {
 
 @dataclass(frozen=True)
 class CaseObject:
-    """One object of a case: how it is shown and what the audit says of it."""
+    """One object of a case."""
 
     name: str
     responsibility: float
@@ -53,7 +53,7 @@ class CaseObject:
 
 @dataclass(frozen=True)
 class Case:
-    """One entry of a ranked list with everything that is shown of it."""
+    """One entry of a ranked list as shown on the page."""
 
     kind: str
     score: float
@@ -67,7 +67,7 @@ class Case:
 
 
 def judged_summary(issues: GroupIssues) -> str:
-    """Say how many bags, rows or windows were judged, and how many bags have no label."""
+    """Return a sentence on how many bags, rows or windows were judged."""
     groups, objects = SETTING_WORDS[issues.setting]
     n_groups, n_objects = len(issues), len(issues.objects["noise"])
     pairs = unlabelled = ""
@@ -88,7 +88,7 @@ def judged_summary(issues: GroupIssues) -> str:
 def worst_cases(
     kind: IssueKind, issues: GroupIssues, dataset: Any, attachments: Attachments
 ) -> list[Case]:
-    """Return the worst cases of a list; objects never chosen and users have no pictures."""
+    """Return the worst cases of a list; none of objects never chosen and of users."""
     if kind.table not in ("groups", "objects"):
         return []
     draw = {"mil": _bag_case, "pll": _candidate_case, "rs": _click_case}[issues.setting]
@@ -199,7 +199,7 @@ def _click_case(
 
 
 def _chosen_click(issues: GroupIssues, history: int, position: int, first: int) -> int:
-    """Return which click was chosen for the target at a position of a history."""
+    """Return the click chosen for the target at a position of a history."""
     group = int(np.searchsorted(issues.groups["source"], history)) + position - 1
     return int(first + position - issues.groups["size"][group] + issues.groups["chosen"][group])
 
@@ -212,7 +212,7 @@ def _nearby(positions: Any, chosen: int) -> Any:
 
 @dataclass(frozen=True)
 class Bars:
-    """A histogram over [0, 1] and what it counts."""
+    """A histogram over [0, 1]."""
 
     title: str
     words: str
@@ -222,7 +222,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class IssueList:
-    """One ranked list: how long it is, its first rows and its worst cases."""
+    """One ranked list: its length, first rows and worst cases."""
 
     kind: IssueKind
     n_listed: int
@@ -239,7 +239,7 @@ def audit_page(
     how: str = "",
     command: str = "",
 ) -> str:
-    """Return the page of an audit as text; it needs nothing beside itself."""
+    """Return the self-contained page of an audit as text."""
     shown = attachments or Attachments.of_dataset(dataset)
     lists = [_issue_list(kind, issues, dataset, shown) for kind in issues.kinds]
     labels = sorted({case.label for each in lists for case in each.cases})

@@ -75,13 +75,13 @@ for title, commands in COMMANDS.items():
             app.add_typer(command[1], name=command[0], rich_help_panel=title)
         else:
             app.command(rich_help_panel=title)(command)
-# What one types first: every other command that reads a file stands here.
+# The command most users look for; `data describe` is listed.
 app.command("describe", hidden=True)(describe_command)
 
 
 @cache
 def _parser() -> Callable[[], Any]:
-    """Return what reads the words of a command; made once, for it takes longer than many a one."""
+    """Return the command parser, built once since that is slow."""
     return typer.main.get_command(app)
 
 
@@ -93,7 +93,7 @@ def main() -> None:
         _parser()()
     except GroupNoiseError as error:
         if is_worker():
-            # All may fail alike; whoever started the workers says it once.
+            # All workers may fail alike; the launcher prints the error once.
             from groupnoise.training.distributed.workers import record_failure
 
             record_failure(error)
@@ -110,7 +110,7 @@ def main() -> None:
 def _show_warning(
     message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """Say what a command warns of in a sentence, without the line of code that did."""
+    """Print a warning as a sentence, without the line of code."""
     if issubclass(category, UserWarning):
         typer.echo(f"warning: {message}", err=True)
     else:

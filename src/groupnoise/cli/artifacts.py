@@ -1,4 +1,4 @@
-"""`groupnoise versions`, `items`, `push` and `pull`: finished artifacts, kept and changed."""
+"""`groupnoise versions`, `items`, `push` and `pull`: managing artifacts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _summary(version: Version) -> str:
 
 
 def _part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a part of a manifest, empty where it is none: it may come from anywhere."""
+    """Return a part of a manifest, empty if it is not an object."""
     part = manifest.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -161,7 +161,7 @@ items_app = typer.Typer(
     no_args_is_help=True,
 )
 CELL_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-"""How cells of a table that tabs and lines divide say what would divide them."""
+"""Escapes of tabs and line breaks in cells of a tab-separated table."""
 Artifact = Annotated[
     Path,
     typer.Argument(
@@ -249,7 +249,7 @@ def remove(artifact: Artifact, ids: list[str] | None = None, file: Path | None =
 
 @contextmanager
 def _editable_artifact(artifact: Path) -> Iterator[Path]:
-    """Yield what to change: an artifact itself, or a copy that its registry then promotes."""
+    """Yield the artifact to edit: itself, or a copy that its registry then promotes."""
     from groupnoise.io.files import convert_write_errors
     from groupnoise.io.folders.array_folder import read_manifest
     from groupnoise.recall.registry import Registry, is_registry, served_folder
@@ -265,7 +265,7 @@ def _editable_artifact(artifact: Path) -> Iterator[Path]:
         try:
             yield folder
         except DataError as error:
-            # Of what the user named: the copy is gone before the sentence is read.
+            # Name the folder that the user gave, not the temporary copy.
             raise DataError(str(error).replace(str(folder), str(promoted))) from None
         version = str(read_manifest(folder)["version"])
     registry.promote(version)

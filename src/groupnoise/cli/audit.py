@@ -1,4 +1,4 @@
-"""`groupnoise audit`: data in, what looks wrong in it out, as tables and as a page."""
+"""`groupnoise audit`: find what looks wrong in data, as tables and a page."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def audit(
 def _find_issues(
     estimator: Any, found: LoadedData, n_folds: int | None, seed: int, quiet: bool
 ) -> Any:
-    """Return what looks wrong by models of other folds, or by the one given; pass on warnings."""
+    """Return the issues found out of fold, or by the given model."""
     from groupnoise.audit.find import find_group_issues
 
     with (
@@ -183,7 +183,7 @@ def _make_estimator(found: LoadedData, param: list[str], seed: int) -> Any:
 def _attachments(
     found: LoadedData, images: list[str], text: str | None, items: Path | None
 ) -> Attachments | None:
-    """Return pictures and text from columns of the user's own; None leaves those of the data."""
+    """Return pictures and texts from columns; None uses those of the data set."""
     from groupnoise.audit.evidence import read_item_attachments, read_row_attachments
 
     if not images and text is None:
@@ -203,9 +203,9 @@ def _attachments(
 def _write_clean(
     path: Path, found: LoadedData, issues: GroupIssues, overwrite: bool, drops: tuple[bool, bool]
 ) -> tuple[str, bool]:
-    """Write the cleaned copy: a folder, or a file like the input; return what it lacks.
+    """Write the cleaned copy as a folder or a file; return what it lacks.
 
-    `drops`: whether users that look like bots, and stray clicks, are asked to go.
+    `drops`: whether to drop suspicious users, and stray clicks.
     """
     from groupnoise.audit.clean import (
         FORMS,
@@ -267,7 +267,7 @@ def _show(issues: GroupIssues, how: str, output: Path, is_again: bool) -> None:
 def _show_cleaned(
     clean: Path, cleaned: tuple[str, bool], issues: GroupIssues, drops: tuple[bool, bool]
 ) -> None:
-    """Say what the cleaned copy lacks, and what it keeps; parameters as in `_write_clean`."""
+    """Print what the cleaned copy lacks and keeps; parameters as in `_write_clean`."""
     (lacks, is_much), (drop_users, drop_clicks) = cleaned, drops
     typer.echo(f"the cleaned copy is in {clean}; it lacks {lacks}")
     n_users = len(issues.users["source"]) if issues.users and not drop_users else 0
@@ -286,7 +286,7 @@ def _show_cleaned(
 
 
 def _worst_users(issues: GroupIssues) -> list[tuple[Any, str]]:
-    """Return the worst of the users that look like bots, and why they do."""
+    """Return the most suspicious users with the reasons."""
     if not issues.users:
         return []
     listed = issues.list_of("suspicious_user", MAX_SHOWN_USERS)

@@ -1,4 +1,4 @@
-"""`groupnoise data`: the named data sets, where they lie, what they hold, and own files."""
+"""`groupnoise data`: list, describe, fetch, check and convert data sets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DataDir = Annotated[
     ),
 ]
 MAX_BARS, BAR_WIDTH = 30, 40
-"""Bars of a histogram in a terminal, and characters of the longest."""
+"""Bars of a histogram in a terminal, and length of the longest."""
 WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 
@@ -135,7 +135,7 @@ def check_command(
 
 
 def _availability(entry: DatasetEntry, data_dir: Path | None) -> str:
-    """Tell how to come by a set, without reading its files."""
+    """Return how a set is available, without reading its files."""
     from groupnoise.io.registry import locate_file
 
     if not entry.files:
@@ -179,7 +179,7 @@ def description_page(description: Description, entry: DatasetEntry | None = None
 def _show_description(
     description: Description, entry: DatasetEntry | None, *, told: Collection[str] | None
 ) -> None:
-    """Print counts, oddities and bars, and whom to cite for a named set."""
+    """Print counts, oddities and histograms, and the citation of a named set."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -325,7 +325,7 @@ def _convert_log(
 
 @contextmanager
 def conversion_progress(quiet: bool) -> Iterator[ProgressCallback]:
-    """Yield a callback that shows each stage; the length of a log is not known beforehand."""
+    """Yield a progress callback for the stages of a conversion."""
     with progress_bars("elapsed", quiet=quiet) as bar:
         task = bar.add_task("reading", total=None)
 

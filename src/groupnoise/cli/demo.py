@@ -1,4 +1,4 @@
-"""`groupnoise demo`, and what `groupnoise reproduce` measures beside recipes: runs and reports."""
+"""`groupnoise demo`, and the measures of `groupnoise reproduce` that are not recipes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUICK_SEEDS = "0:1"
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Return the seeds that a text names.
+    """Return the seeds of a range or a list.
 
     `text`: "0:5" for 0 to 4, "1,4,9" for these three, or one number.
 
@@ -175,14 +175,14 @@ def _show_rows(console: Console, rows: list[dict[str, Any]]) -> None:
 
 
 def _figure(row: dict[str, Any]) -> str:
-    """Write a mean, with its deviation if there were trials to deviate."""
+    """Return a mean with its standard deviation if there are several trials."""
     spread = f" ± {row['std']:.3f}" if row["trials"] > 1 else ""
     return f"{row['mean']:.3f}{spread}"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for on the command line; `seeds` as :func:`parse_seeds` reads them."""
+    """The options of `reproduce`; `seeds` as for :func:`parse_seeds`."""
 
     seeds: str | None
     protocols: list[str] | None
@@ -196,15 +196,15 @@ class Request:
 
     @property
     def n_jobs(self) -> int:
-        """How many processes are to run."""
+        """Number of processes."""
         return self.jobs or os.cpu_count() or 1
 
     def seeds_or(self, usual: str) -> list[int]:
-        """Return the seeds that were asked for, or the usual ones; a quick run takes one."""
+        """Return the given seeds, or the usual ones; a quick run takes one."""
         return parse_seeds(self.seeds or (QUICK_SEEDS if self.quick else usual))
 
     def chosen(self, measure: str, sets: Sequence[Any]) -> list[Any]:
-        """Return the sets that were asked for by name, all by default."""
+        """Return the sets given by name, all by default."""
         known = [each.name for each in sets]
         for word in self.datasets or ():
             if word not in known:
@@ -212,7 +212,7 @@ class Request:
         return [each for each in sets if self.datasets is None or each.name in self.datasets]
 
     def running(self, measure: str) -> dict[str, Any]:
-        """Return what every measure is run with, its log of kept trials made ready."""
+        """Return the arguments of a measure, after preparing its log of trials."""
         folder = self.output / measure
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "trials.jsonl"
@@ -223,7 +223,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Report:
-    """What a measure found."""
+    """Results of a measure."""
 
     text: str
     results: list[Any]
@@ -272,7 +272,7 @@ def _measure_recall(request: Request, seeds: Sequence[int]) -> Report:
 
 
 def _measure_unseen(request: Request, seeds: Sequence[int]) -> Report:
-    """Run every method at its defaults on sets nobody tuned for, and say who is behind."""
+    """Run every method at its defaults on sets that nobody tuned for."""
     from groupnoise.reproduce.compare import MAIN_METRICS
     from groupnoise.reproduce.unseen import (
         UnseenResult,
@@ -309,7 +309,7 @@ MEASURES: dict[str, tuple[Callable[[Request, Sequence[int]], Report], str]] = {
     "recall": (_measure_recall, "0:5"),
     "unseen": (_measure_unseen, "0:3"),
 }
-"""Each measure and the seeds it takes by default."""
+"""Each measure with its default seeds."""
 
 
 def run_measure(measure: str, request: Request, seeds: Sequence[int]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`groupnoise evaluate`: a model and data in, figures out."""
+"""`groupnoise evaluate`: score a model on data."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ MAJORITY_NOTE = (
     "the label frequencies of its training data"
 )
 MIN_OF_CLASS, MAX_FEW = 3, 5
-"""Groups of a class below which its figures say little, and classes that are named for it."""
+"""Groups of a class needed for reliable figures, and classes listed otherwise."""
 MIN_GROUPS = 10
-"""Groups below which figures are said to say little."""
+"""Groups needed for reliable figures."""
 MAX_CLASSES = 20
-"""Classes whose own figures are printed; `--json` has them all."""
+"""Classes whose figures are printed at most; `--json` has all."""
 
 
 @with_data_options
@@ -162,7 +162,7 @@ def evaluate(
 def _evaluation_options(
     found: LoadedData, protocol: str | None, at: str, against: Path | None, per_user: Path | None
 ) -> dict[str, Any]:
-    """Return what was asked for beyond the plain evaluation, refusing it where it has no sense."""
+    """Return the options for click logs, refusing them for other data."""
     given = {"--protocol": protocol, "--against": against, "--per-user": per_user}
     asked = [name for name, value in given.items() if value is not None]
     asked += ["--at"] if at != DEFAULT_AT else []
@@ -187,7 +187,7 @@ def _evaluation_options(
 def _check_protocol(
     record: TrainingRecord | None, protocol: str, on: str | None, model: Path
 ) -> str:
-    """Return whether the targets of a protocol were held out; refuse what was trained on."""
+    """Return whether the targets of a protocol were held out; refuse those trained on."""
     if record is None:
         return "all"
     if record.protocol == protocol:
@@ -210,7 +210,7 @@ def _compare_models(
     seed: int,
     options_given: dict[str, Any],
 ) -> dict[str, Interval]:
-    """Return by how much a model is ahead of another that held out the same."""
+    """Return paired differences to another model with the same held-out clicks."""
     from groupnoise.clicks.evaluation.evaluate import paired_differences
     from groupnoise.io.folders.model_files import load_model
     from groupnoise.io.folders.training_record import read_training_record
@@ -240,7 +240,7 @@ def _show_ahead(ahead: dict[str, Interval], against: Path | None) -> None:
 
 
 def check_held_out(record: TrainingRecord | None, model: Path, data: str) -> None:
-    """Refuse to score held-out groups where there are none; `record`: of these data, if any."""
+    """Refuse to score held-out groups if there are none; `record`: of these data, if any."""
     if record is None:
         raise ParameterError(
             f"{data} is not the data that {model} was trained on, so none of it was held out; "
@@ -261,7 +261,7 @@ def _count_learned(
     model: Path,
     record: TrainingRecord | None,
 ) -> int | None:
-    """Return how many of the groups scored a model learned from, and warn; None if it is silent."""
+    """Return how many scored groups were trained on, and warn; None if unrecorded."""
     if record is None:
         return None
     learned, n_groups = record.of_log(fingerprint), result.counts["groups"]
@@ -283,7 +283,7 @@ def _count_learned(
 def _count_known_names(
     found: LoadedData, n_trained: int | None, model: Path, record: TrainingRecord | None
 ) -> dict[str, int]:
-    """Return how many groups have "names" or "patients" of those learned from, and warn of them."""
+    """Return how many groups share "names" or "patients" with the training data, and warn."""
     if record is None:
         return {}
     marked = record.named_as_trained(found.setting, found.dataset)
@@ -304,7 +304,7 @@ def _count_known_names(
 
 
 def _warn_if_calibrated_on(model: Path, found: LoadedData, result: Evaluation, rows: Any) -> None:
-    """Say that probabilities are judged by what they were made honest with."""
+    """Warn if probabilities are scored on groups used for calibration."""
     from groupnoise.io.folders.training_record import read_calibration_record
 
     record, units = read_calibration_record(model), found.setting.units
@@ -348,7 +348,7 @@ def _describe_groups(
 
 
 def _small_sample_notes(result: Evaluation, units: str, part: str) -> tuple[str, ...]:
-    """Say that figures of few groups say little: one more answer would change them much."""
+    """Return notes on unreliable figures of few groups."""
     n_groups = result.counts.get("users_asked", result.counts["groups"])
     if n_groups >= MIN_GROUPS:
         n_of = {name: found.get(units, MIN_OF_CLASS) for name, found in result.per_class.items()}

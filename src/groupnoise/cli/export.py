@@ -1,4 +1,4 @@
-"""`groupnoise export`: a trained recall model becomes an artifact that serves without torch."""
+"""`groupnoise export`: write a recommender as an artifact that is served without torch."""
 
 from __future__ import annotations
 
@@ -161,10 +161,9 @@ def export(
 def _export_via_artifact(
     write: Callable[[str], Any], output: Path, to: str, scope: str | None
 ) -> None:
-    """Write for another engine from an artifact that is then removed."""
+    """Export for another engine via a temporary artifact."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the output: what holds all vectors may be too large for where the system keeps
-    # temporary files.
+    # Beside the output, since all vectors may not fit into the system's temporary folder.
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".artifact-") as place:
         write(place)
         _export_vectors(Path(place), output, to, scope)
@@ -180,7 +179,7 @@ def _output_message(model: Path, place: str | None, registry: bool) -> str:
 
 
 def _lost_items_message(output: Path, fitted: Any) -> str | None:
-    """Say which items were added to what is there now, and how to add them to its successor."""
+    """Return a message about items added to the artifact that is replaced, if any."""
     from groupnoise.recall.item_changes import lost_items_message
 
     try:
@@ -192,7 +191,7 @@ def _lost_items_message(output: Path, fitted: Any) -> str | None:
 
 @contextmanager
 def _destination(output: Path, is_new_registry: bool) -> Iterator[Path]:
-    """Yield the folder to write the artifact in: the output itself, or one of a registry."""
+    """Yield the folder for the artifact: the output itself, or a version of a registry."""
     from groupnoise.recall.registry import POINTER, Registry, is_registry
 
     is_there = is_registry(output)
@@ -214,7 +213,7 @@ def _destination(output: Path, is_new_registry: bool) -> Iterator[Path]:
 
 
 def _artifact_in(folder: Path) -> Path | None:
-    """Return the artifact that a folder is, or that a registry serves; None where it is neither."""
+    """Return the artifact in a folder, or the promoted one of a registry, if any."""
     from groupnoise.io.folders.array_folder import read_manifest
     from groupnoise.recall.registry import is_registry, served_folder
 
@@ -262,7 +261,7 @@ def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any)
 
 
 def _read_evaluation(path: Path, model: Path) -> dict[str, Any]:
-    """Return an evaluation after checking that it is one of this very model."""
+    """Return an evaluation after checking that it is of this model."""
     from groupnoise.io.folders.model_files import weights_digest
 
     found = _read_object(path)
@@ -276,7 +275,7 @@ def _read_evaluation(path: Path, model: Path) -> dict[str, Any]:
 def _read_object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_check_not_constant)
-        # Python reads more than it can send: 1e999 becomes infinite, "\ud800" half a character.
+        # Refuse what cannot be written again: 1e999 becomes infinite, "\ud800" is half a character.
         json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}).") from None

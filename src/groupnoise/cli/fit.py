@@ -1,4 +1,4 @@
-"""`groupnoise fit`: data in, a model folder out; checkpoints, and several workers."""
+"""`groupnoise fit`: train a model and save it."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def fit(
 
 
 def _check_model_folder(output: Path, data: str) -> bool:
-    """Refuse a folder that no model can be written to; return whether one is replaced there."""
+    """Refuse an output that cannot be written; return whether a model there is replaced."""
     from groupnoise.io.files import (
         MODEL,
         check_not_own_input,
@@ -183,14 +183,14 @@ def _check_model_folder(output: Path, data: str) -> bool:
             f"{output} holds a model, which this one replaces when its training has ended; until "
             "then, and if it fails, the old one stays whole."
         )
-    if not is_worker():  # workers would remove each other's trial files
+    if not is_worker():  # workers would remove each other's probe files
         check_writable_folder(output)
     return is_replaced
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What `fit` was asked for, by the names of its parameters; `pairs`: name=value."""
+    """The parameters of `fit`; `pairs`: those of the method, as name=value."""
 
     data: str
     options: DataOptions
@@ -209,7 +209,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is trained on what."""
+    """An estimator and its training data."""
 
     request: _Request
     method: str
@@ -221,7 +221,7 @@ class _Task:
 
 
 def _prepare(request: _Request) -> _Task:
-    """Read the data, hold out groups, and make the estimator that was asked for."""
+    """Read the data, hold out groups, and make the estimator."""
     method, learn_truth, folder = request.method, request.learn_truth, request.out_of_core
     from_review = learn_truth is not None and Path(learn_truth).is_file()
     options = request.options
@@ -252,7 +252,7 @@ def _prepare(request: _Request) -> _Task:
 
 
 def _log_on_disk(request: _Request, options: DataOptions, folder: Path) -> _Task:
-    """Cut a log into windows that stay in a folder."""
+    """Cut a log into windows on disk."""
     found = open_log(request.data, options, folder, request.quiet)
     estimator = make_estimator(request.method, request.pairs, request.paper, request.seed, found)
     held_out = found.setting.hold_out(found.dataset, request.validation, request.seed)
@@ -261,7 +261,7 @@ def _log_on_disk(request: _Request, options: DataOptions, folder: Path) -> _Task
 
 
 def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> TrainingRecord | None:
-    """Train, save the model and return what it remembers; None in workers, who save nothing."""
+    """Train and save the model; return its record, None in further workers."""
     from groupnoise.io.folders.training_record import (
         TrainingRecord,
         training_entry,
@@ -271,7 +271,7 @@ def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> Traini
 
     request, estimator, found = task.request, task.estimator, task.found
     setting = found.setting
-    # Held until the checkpoints are gone, or another training would find them finished.
+    # Locked until the checkpoints are removed, or another training would find them finished.
     with (
         save_on_signals(checkpoints),
         join_workers() as team,
@@ -310,7 +310,7 @@ def _train(task: _Task, output: Path, checkpoints: Checkpoints | None) -> Traini
 
 
 def _report_saved(task: _Task, record: TrainingRecord, place: str) -> None:
-    """Say what was decided and learned, and what was held out of it."""
+    """Print the decisions, and what was trained on and held out."""
     show_decisions(task.estimator, task.request.quiet)
     for sentence in task.found.setting.advice(task.estimator):
         typer.echo(sentence, err=True)
@@ -322,7 +322,7 @@ def _report_saved(task: _Task, record: TrainingRecord, place: str) -> None:
 
 
 def _with_truth(options: DataOptions, column: str) -> DataOptions:
-    """Return the options of data whose column of right labels is learned from."""
+    """Return options with the column of true labels to learn from."""
     if options.columns.get("truth", column) != column:
         raise ParameterError(
             "--learn-truth and --truth name two columns of right labels; name one: rows that are "
@@ -332,7 +332,7 @@ def _with_truth(options: DataOptions, column: str) -> DataOptions:
 
 
 def _apply_review_answers(found: LoadedData, training: Any, path: str) -> Any:
-    """Return training bags with what people answered about them at the desk."""
+    """Return training bags with the answers of a review."""
     from groupnoise.bags.reading.labels import apply_review_answers
 
     if found.setting.name != "mil":
@@ -351,7 +351,7 @@ def _apply_review_answers(found: LoadedData, training: Any, path: str) -> Any:
 
 
 def _true_labels(setting: Any, training: Any, column: str | None) -> list[str | None] | None:
-    """Return the right labels to learn from, and say how many there are."""
+    """Return the true labels to learn from, and print their number."""
     if column is None:
         return None
     known: list[str | None] | None = setting.known_labels(training)
@@ -379,7 +379,7 @@ def _hold_out(found: LoadedData, request: _Request) -> tuple[Any, Any, str | Non
 
 
 def _read_items(items: Path | None, estimator: Any, method: str, found: LoadedData) -> Any:
-    """Return the table of items, refused where the method learns nothing from it."""
+    """Return the table of items; refuse it if the method does not use items."""
     if items is None:
         return None
     from sklearn.utils.validation import has_fit_parameter

@@ -1,4 +1,4 @@
-"""`groupnoise embed`, `heatmap` and `select`: raw files to bags, and objects that carry labels."""
+"""`groupnoise embed`, `heatmap` and `select`: features of raw files, and objects with labels."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def heatmap(
 
 
 def load_bags(model: Path, data: str, options: DataOptions, what: str) -> tuple[Any, LoadedData]:
-    """Load a model and bags: with their labels where there are any, for mistakes to be seen.
+    """Load a model and bags, with their labels if there are any.
 
-    `what`: how a sentence begins that refuses other data.
+    `what`: the beginning of the error message about other data.
     """
     from groupnoise.bags.reading.folder import is_bag_folder
     from groupnoise.bags.reading.label_table import find_label_table
@@ -119,7 +119,7 @@ def load_bags(model: Path, data: str, options: DataOptions, what: str) -> tuple[
     except (DataError, MissingDataError) as error:
         if "labels" in options.given:
             raise
-        # Without labels, or for another reason, which is then said again.
+        # There may be no labels; any other error is raised again.
         fitted, found, _ = load_model_and_data(model, data, options, needs_labels=False)
         says_labels = not is_bag_folder(data, labels_needed=False)
         says_labels |= Path(data).is_dir() and find_label_table(Path(data)) is not None

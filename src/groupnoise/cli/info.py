@@ -1,4 +1,4 @@
-"""`groupnoise info` and `groupnoise doctor`: what a model is, and what this machine has."""
+"""`groupnoise info` and `groupnoise doctor`: describe a model, and check the installation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CORE = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
 MAX_MEMBERS = 5
 MAX_CLASSES = 12
 MAX_UPDATES = 5
-"""Settings, classes and updates that are shown without `--all`."""
+"""Settings, classes and updates shown without `--all`."""
 ABOUT = {"mil": "bags", "pll": "candidate labels", "rs": "clicks"}
 WORDS: dict[str, dict[Any, str]] = {
     "likelihood": {
@@ -82,7 +82,7 @@ WORDS: dict[str, dict[Any, str]] = {
     },
     "background": {True: "instances may be background"},
 }
-"""Parameter, value, and what that means."""
+"""Explanations of values by parameter."""
 
 
 @describe_options(
@@ -124,7 +124,7 @@ def info(model: ModelFolder, show_all: bool = False, as_json: bool = False) -> N
 
 
 def _show_columns(record: TrainingRecord | None, fitted: dict[str, Any], show_all: bool) -> None:
-    """Say which columns of its file a model takes for what."""
+    """Print the columns of a model's file by role."""
     from groupnoise.io.columns.names import NAMED_PARTS
 
     options = {} if record is None else record.options
@@ -156,7 +156,7 @@ def _answers(model: Path, manifest: dict[str, Any]) -> str:
 
 
 def _show_trainings(record: TrainingRecord | None, show_all: bool) -> int:
-    """Say what a model was trained on and updated with; return how many updates there were."""
+    """Print the trainings of a model; return the number of updates."""
     if record is None:
         typer.echo("what it was trained on is not recorded: it was saved from Python")
         return 0
@@ -174,7 +174,7 @@ def _show_trainings(record: TrainingRecord | None, show_all: bool) -> int:
 
 
 def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> None:
-    """Say which settings answer and what they are, why they were taken, and what they reach."""
+    """Print the chosen settings, the reasons and their held-out score."""
     from groupnoise.decisions.record import Decisions
 
     decisions = Decisions.from_record(record)
@@ -236,7 +236,7 @@ def _show_parameters(model: Path, manifest: dict[str, Any], show_all: bool, seed
 
 
 def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
-    """Return a part of a manifest, empty where baselines leave it out, of the right type."""
+    """Return a part of a manifest of the right type, empty if optional and absent."""
     may_lack = name in ("history", "trade_off", "parameters", "fitted")
     value = kind() if may_lack and manifest.get(name) is None else manifest.get(name)
     if not isinstance(value, kind):
@@ -303,7 +303,7 @@ def examine() -> dict[str, Any]:
 
 
 def explained(parameters: Mapping[str, Any]) -> str:
-    """Return what a setting is, in a few words; empty where none of its parameters has any.
+    """Return an explanation of parameters, empty if there is none.
 
     >>> explained({"likelihood": "max", "encoder": "mlp", "scaling": "l2", "weight_decay": 0.1})
     'the strongest instance decides for its bag; a small network; rows scaled to unit length'

@@ -1,4 +1,4 @@
-"""`groupnoise methods` and `compare`, and the method that a command names with its parameters."""
+"""`groupnoise methods` and `compare`, and parsing of methods and their parameters."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from groupnoise.reproduce.comparison import ComparisonOfMethods
 
 LABEL_PARAMETERS = ("background_label", "negative_label")
-"""Parameters whose value is a label of the data, which is text whatever it looks like."""
+"""Parameters whose value is a label of the data, and so text."""
 UNSETTABLE = {
     "random_state": "--seed decides all randomness",
     "on_epoch": "it is a function, for use from Python",
 }
-"""Parameters of estimators that no word sets, and why."""
+"""Parameters that cannot be set by --param, and why."""
 AUTO_METHOD = "auto"
 DEFAULT_SECONDS = 600.0
 
@@ -77,7 +77,7 @@ def methods(setting: str | None = None, as_json: AsJson = False) -> None:
 def choose_best_method(
     found: LoadedData, training: Any, budget: str | None, seed: int, quiet: bool
 ) -> tuple[str, Any]:
-    """Return the method that groups held out of the training part prefer, and its estimator."""
+    """Return the method that is best on held-out training groups, and its estimator."""
     from groupnoise.decisions.portfolio import parse_budget
     from groupnoise.reproduce.compare import make_estimator
     from groupnoise.reproduce.methods import choose_method
@@ -96,7 +96,7 @@ def choose_best_method(
 
 
 def echo_fit(method: str, split: int, value: float | None) -> None:
-    """Say what a fit of a comparison came to, on the error stream."""
+    """Print the score of a fit on the error stream."""
     figure = "failed" if value is None else f"{value:.4f}"
     echo_err(f"split {split + 1}: {method} {figure}")
 
@@ -104,7 +104,7 @@ def echo_fit(method: str, split: int, value: float | None) -> None:
 def make_estimator(
     method: str, pairs: list[str], paper: bool, seed: int, found: LoadedData | None
 ) -> Any:
-    """Return the estimator of a method with the parameters given as `name=value` words."""
+    """Return the estimator of a method with parameters given as `name=value`."""
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
     entry = find_method(method, "rs" if found is None else found.setting.name)
@@ -120,9 +120,9 @@ def make_estimator(
 
 
 def check_method(method: str, pairs: list[str], setting: str | None) -> None:
-    """Refuse a method or a parameter that no setting has, before data is read.
+    """Refuse an unknown method or parameter before data is read.
 
-    `pairs`: as `name=value`. `setting`: the only one to look at, if the user said it.
+    `pairs`: as `name=value`. `setting`: if the user gave one.
     """
     from groupnoise.core.checks import did_you_mean
     from groupnoise.reproduce.methods import METHODS, parameters_of
@@ -147,7 +147,7 @@ def read_parameters(
     fixed: Mapping[str, Any] | None = None,
     labels: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Turn `name=value` words into parameters, refusing names the method does not have."""
+    """Parse `name=value` pairs, refusing names that the method does not have."""
     from groupnoise.core.checks import closest_name
 
     settings = {}
@@ -172,11 +172,11 @@ def read_parameters(
 
 
 def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
-    """Return the value of a parameter: a label as the data spells it, JSON, or a plain word."""
+    """Return the value of a parameter: a label of the data, JSON, or a plain word."""
     from groupnoise.core.checks import did_you_mean
 
     try:
-        # As messages and docs write it, which are Python's, unless a label is called so.
+        # None as in Python, unless a label has this name.
         value = None if text == "None" and text not in labels else json.loads(text)
     except json.JSONDecodeError:
         value = text  # plain words need no quotes
@@ -259,7 +259,7 @@ def compare(
 
 
 def fit_command(method: str, found: LoadedData, options: DataOptions) -> str:
-    """Return the command that fits a method on the same data as it was compared, to copy."""
+    """Return the command that fits a compared method on the same data."""
     from groupnoise.reproduce.methods import compared_parameters, find_method
 
     words = ["groupnoise", "fit", found.source]
@@ -317,7 +317,7 @@ def _ends(interval: Interval) -> str:
 
 @contextmanager
 def _progress(n_fits: int) -> Iterator[Callable[[str, int, float | None], None]]:
-    """Yield what shows the fits as they end: a bar, or lines where there is no terminal."""
+    """Yield a callback for finished fits: a progress bar, or lines without a terminal."""
     bars = progress_bars("count")
     if not bars.console.is_terminal:
         yield echo_fit

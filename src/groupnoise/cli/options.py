@@ -1,4 +1,4 @@
-"""What every command that reads data lets a user say about it, and bars of its work."""
+"""Options shared by commands, decorators that add them, and progress bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from groupnoise.core.arrays import ProgressCallback
 
 SETTINGS = ("mil", "pll", "rs")
-"""What `--setting` takes; `groupnoise.io.setting` has what they do."""
+"""Values of `--setting`; implemented in `groupnoise.io.setting`."""
 PANEL = "How DATA is read"
 
 Word = str | None
@@ -54,19 +54,19 @@ Token = Annotated[
 ]
 
 echo_err = functools.partial(typer.echo, err=True)
-"""Says what was guessed, beside the answers: on the error stream."""
+"""Prints to the error stream, beside the answers."""
 
 Parameter = Callable[[str, bool], Any]
-"""Makes what typer reads of a parameter, from its name and whether it is False if not typed."""
+"""Makes the typer declaration of a parameter, from its name and whether it is a switch."""
 
 
 def argument(help: str | None = None, **more: Any) -> Parameter:
-    """Return what is typed without a name."""
+    """Return a positional argument."""
     return lambda name, is_switch: typer.Argument(help=help, **more)
 
 
 def option(help: str, *words: str, **more: Any) -> Parameter:
-    """Return an option; of `words`, short ones stand beside its name and long ones instead."""
+    """Return an option; short `words` are added to its name, long ones replace it."""
 
     def make(name: str, is_switch: bool) -> Any:
         is_named = any(word.startswith("--") for word in words)
@@ -93,7 +93,7 @@ def panel(title: str, **said: str | Parameter) -> dict[str, Parameter]:
 
 
 def describe_options(**said: str | Parameter) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Say of each parameter of a command what it is; of most options that is their help alone."""
+    """Declare the parameters of a command; for most options a help text is enough."""
 
     def describe(command: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(command, eval_str=True)
@@ -109,7 +109,7 @@ def describe_options(**said: str | Parameter) -> Callable[[Callable[..., Any]], 
 
 
 def _set_parameters(command: Any, parameters: list[inspect.Parameter]) -> None:
-    """Show a command with these parameters to typer, which reads both."""
+    """Set the signature and annotations of a command, both of which typer reads."""
     command.__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
 
@@ -149,7 +149,7 @@ COLUMNS = {
         Word, "mil, pll: missing feature values: median fills them all, no refuses them."
     ),
 }
-"""Which column plays which part; what is not said is guessed, and the guess is printed."""
+"""Columns by role; roles that are not given are guessed, and the guess is printed."""
 FORM = {
     "separator": _option(Word, "Column separator of text files; space for any whitespace."),
     "header": _option(Flag, "Whether text files start with column names.", "--header/--no-header"),
@@ -158,7 +158,7 @@ FORM = {
     "encoding": _option(Word, "Text encoding other than UTF-8: cp1252, latin1, utf-16, ..."),
     "format": _option(Word, "Format, if not clear from the suffix: csv, tsv, text, ..."),
 }
-"""What the file looks like."""
+"""The format of the file."""
 _of_votes = functools.partial(_option, Word, panel=VOTES_PANEL)
 _of_evidence = functools.partial(_option, Word, panel=EVIDENCE_PANEL)
 VOTES = {
@@ -179,7 +179,7 @@ VOTES = {
     "embedding": _of_evidence("A .npy file of one vector per row."),
     "embed": _of_evidence("Local sentence-transformers model for the text."),
 }
-"""The parts of a table of votes, and what its rows are compared by."""
+"""The columns of a table of votes, and the features of its rows."""
 HISTORY_PARTS = {part: f"histories_{part}" for part in ("user", "item", "time")}
 HISTORIES = {
     name: _option(
@@ -192,7 +192,7 @@ HISTORIES = {
 HISTORIES["histories_date_order"] = _option(
     Word, "dmy or mdy, for ambiguous dates.", panel=HISTORIES_PANEL
 )
-"""How a log is read beside the one that a command reads first."""
+"""The columns of a second log."""
 WHERE = {
     "setting": _option(Word, SETTING_HELP),
     "data_dir": _option(Folder, "Folder to search first for named data sets."),
@@ -201,10 +201,10 @@ WHERE = {
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What a user said about DATA.
+    """Options about DATA.
 
     `setting`: "mil", "pll" or "rs".
-    `data_dir`: where named data sets are looked for first.
+    `data_dir`: searched first for named data sets.
     `columns`, `form`: the options of `COLUMNS`, `VOTES` or `HISTORIES`, and of `FORM`, that were
         given.
     """
@@ -216,7 +216,7 @@ class DataOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """All that was said about columns and form."""
+        """All given options about columns and format."""
         return {**self.columns, **self.form}
 
 
@@ -288,9 +288,9 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
 
 
 def check_output(path: Path | None, *read: Path | str) -> None:
-    """Refuse a file that cannot be written, and say where a folder is to be made for it.
+    """Refuse a file that cannot be written, and print that its folder will be created.
 
-    `path`: None where nothing is written. `read`: what the command reads, and must not write over.
+    `path`: None if nothing is written. `read`: inputs, which must not be overwritten.
     """
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
@@ -304,20 +304,20 @@ def check_output(path: Path | None, *read: Path | str) -> None:
 
 
 def check_conflicts(conflicts: dict[str, object]) -> None:
-    """Refuse the first of some combinations of options that is given, by its sentence."""
+    """Raise the first message whose combination of options is given."""
     for sentence, is_given in conflicts.items():
         if is_given:
             raise ParameterError(sentence)
 
 
 def option_name(name: str) -> str:
-    """Return the words of an option as a user types them."""
+    """Return the name of an option on the command line."""
     declared = get_args((COLUMNS | VOTES | HISTORIES | FORM)[name])[1].param_decls
     return declared[0] if declared else f"--{name.replace('_', '-')}"
 
 
 def progress_bars(*columns: str, quiet: bool = False, transient: bool = True) -> Progress:
-    """Return bars on the error stream: what is done, a bar, and further columns.
+    """Return progress bars on the error stream, with further columns.
 
     `columns`: "count", "left" (time), "elapsed", "bytes", or text with fields of the task.
     """
@@ -339,9 +339,9 @@ def progress_bars(*columns: str, quiet: bool = False, transient: bool = True) ->
 
 @contextmanager
 def counted_bars(stages: Sequence[str], quiet: bool = False) -> Iterator[ProgressCallback]:
-    """Yield what shows records of `stage`, `done` and `total`, one bar per stage.
+    """Yield a callback for records of `stage`, `done` and `total`, with one bar per stage.
 
-    Takes one record; bars vanish at the end.
+    The bars vanish at the end.
     """
     bars = progress_bars("count", "left", quiet=quiet)
     bars.disable |= not bars.console.is_terminal  # elsewhere it would leave an empty line

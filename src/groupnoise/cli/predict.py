@@ -1,4 +1,4 @@
-"""`groupnoise predict` and `calibrate`: a model and data in, answers or an honest model out."""
+"""`groupnoise predict` and `calibrate`: predictions, and calibration of a model."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _write_per_bag(
     form: str,
     keep: Sequence[str] | None,
 ) -> None:
-    """Write what the model says of each object into a file per bag."""
+    """Write predictions of objects to a file per bag."""
     from groupnoise.bags.embedding.sources import find_sources
     from groupnoise.bags.object_predictions import FORMS, predict_objects, write_object_predictions
     from groupnoise.bags.reading.folder import is_bag_folder
@@ -149,7 +149,7 @@ def _write_per_bag(
 
 
 def _columns_to_keep(found: LoadedData, requested: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the columns of the input that go with the answers: its ids and those asked for."""
+    """Return the columns of the input to write beside predictions: ids and --keep."""
     from groupnoise.io.columns.exclusions import is_id_name
     from groupnoise.io.columns.features import find_name_column
     from groupnoise.io.columns.roles import match_columns
@@ -176,7 +176,7 @@ def _columns_to_keep(found: LoadedData, requested: Sequence[str]) -> dict[str, l
 def _add_columns(
     answers: dict[str, list[Any]], kept: dict[str, list[Any]], rows: IntArray
 ) -> dict[str, list[Any]]:
-    """Put the columns of the input after the answers, each in the row it came from."""
+    """Add columns of the input to the predictions, by source row."""
     from groupnoise.io.answer_files import rename_input_columns
 
     called = rename_input_columns(list(kept), answers)
@@ -224,7 +224,7 @@ def calibrate(model: ModelFolder, data: str, output: Path, options: DataOptions)
     truth = found.setting.known_labels(dataset) if "truth" in options.columns else None
     before = _predicted_labels(found, fitted, dataset)
     fitted.calibrate(*positional, truth=truth)
-    # Loaded anew, for the model that was asked has forgotten the names of its columns.
+    # Loaded again: the first copy has lost the names of its columns.
     calibrated = load_model(model)
     calibrated._copy_calibration(fitted)
     is_taken = any(trial.is_taken for trial in fitted.calibration_trials_)

@@ -1,4 +1,4 @@
-"""`groupnoise recall` and `replay`: histories in, items out; and what others would have earned."""
+"""`groupnoise recall` and `replay`: recommend in batch, and off-policy evaluation."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def recall(
 
 
 def _warn_of_unknown(paths: Iterable[Path], lists: Iterable[ItemList], model: RecallModel) -> None:
-    """Say which lists are mostly of items that the model does not know."""
+    """Warn about lists of mostly unknown items."""
     for path, listed in zip(paths, lists, strict=True):
         unknown = listed.ids[model.items.positions_of(listed.ids) < 0]
         if 2 * len(unknown) > len(listed.ids):
@@ -271,7 +271,7 @@ def replay(
 def _chances_of_models(
     folders: list[Path], histories: str, options: DataOptions, shown: Any, top: int
 ) -> tuple[dict[str, Any], int]:
-    """Return the chance of every row under each model, and how many users are new."""
+    """Return the probability of every row under each model, and the number of new users."""
     import numpy as np
 
     from groupnoise.clicks.evaluation.replay import chances_of_model
@@ -280,7 +280,7 @@ def _chances_of_models(
 
     read = read_histories_for(folders[0], histories, options)
     items = read.item_ids[read.items]
-    # Ids are numbers in one file and text in another; as text they are the same.
+    # Ids may be numbers in one file and text in another; compare them as text.
     by_user = {
         str(user): items[read.offsets[row] : read.offsets[row + 1]]
         for row, user in enumerate(read.user_ids.tolist())

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from groupnoise.reproduce.running import Plan, TimeLeft, TimeTable
 
 LINE_EVERY_SECONDS = 60.0
-"""How often a line is written where no bar can be drawn."""
+"""Seconds between progress lines without a terminal."""
 DEMO = "demo"
 ALL = "all"
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time as one says it.
+    """Return a readable duration.
 
     >>> format_seconds(42.3), format_seconds(600), format_seconds(8000)
     ('42 s', '10 min', '2 h 13 min')
@@ -52,7 +52,7 @@ def format_seconds(seconds: float) -> str:
 def job_progress(
     plan: Plan, left: TimeLeft
 ) -> Iterator[Callable[[str, list[TrialResult], bool], None]]:
-    """Yield what moves the bar when a job is done."""
+    """Yield a callback for finished jobs."""
     columns = ("count", "{task.fields[left]}", "[dim]{task.fields[latest]}")
     with progress_bars(*columns, transient=False) as progress:
         console = progress.console
@@ -167,7 +167,7 @@ def reproduce(
 def _plans(
     name: str, request: Request, folder: Path, protocol: str | None, kept: Path | None
 ) -> tuple[list[Plan], list[TrialResult]]:
-    """Return what recipes will do, and the trials of a result file whose recipe is taken."""
+    """Return the plans of recipes, and the trials of a result file if one is given."""
     from groupnoise.reproduce.files import read_recipe, read_result_file
 
     found = [read_recipe(path) for path in _recipe_paths(name, folder)]
@@ -185,7 +185,7 @@ def _plans(
 
 
 def _run_all(plans: Sequence[Plan], request: Request, folder: Path) -> list[dict[str, Any]]:
-    """Say how long plans will take, run them, and return the rows of their tables."""
+    """Print estimates, run plans, and return the rows of their tables."""
     from groupnoise.reproduce.running import TimeTable
 
     times = TimeTable.read(folder / "times.json")
@@ -198,7 +198,7 @@ def _run_all(plans: Sequence[Plan], request: Request, folder: Path) -> list[dict
 
 
 def _plan(recipe: Recipe, request: Request, *, strict: bool) -> Plan:
-    """Return what will be done; what another recipe knows is let pass unless `strict`."""
+    """Return the plan of a recipe; unless `strict`, names unknown to it are ignored."""
     from groupnoise.reproduce.running import plan_reproduction
 
     methods, datasets = request.methods, request.datasets
@@ -216,7 +216,7 @@ def _plan(recipe: Recipe, request: Request, *, strict: bool) -> Plan:
 
 
 def _select_recipes(recipes: list[Recipe], request: Request) -> list[Recipe]:
-    """Return the recipes that have some of the methods and data sets; all must be known."""
+    """Return the recipes with some of the given methods and data sets, all of which must exist."""
     requested = {"methods": request.methods, "datasets": request.datasets}
     known = {
         "methods": {recipe.name: recipe.row_names for recipe in recipes},
@@ -237,7 +237,7 @@ def _select_recipes(recipes: list[Recipe], request: Request) -> list[Recipe]:
 
 
 def _under_protocol(recipes: list[Recipe], word: str, *, skip: bool) -> list[Recipe]:
-    """Return the recipes under another protocol; with `skip`, those it does not fit as they are."""
+    """Return the recipes under another protocol; with `skip`, unsuitable ones are unchanged."""
     changed: list[Recipe] = []
     failures: list[ConfigError] = []
     for recipe in recipes:
@@ -254,9 +254,9 @@ def _under_protocol(recipes: list[Recipe], word: str, *, skip: bool) -> list[Rec
 def _show_estimates(
     plans: Sequence[Plan], times: TimeTable, n_jobs: int, resumed: Path | None
 ) -> None:
-    """Say on the error stream what will be run, for how long, and what is missing for it.
+    """Print the trials to run, their estimated time, and missing data sets on the error stream.
 
-    Of the folder that is resumed, finished trials cost nothing.
+    Finished trials in the `resumed` folder take no time.
     """
     from groupnoise.reproduce.jobs import read_results
 
@@ -354,7 +354,7 @@ def _echo_repeated(figures: list[Repeated]) -> None:
 
 
 def _conclude(figures: list[Repeated]) -> None:
-    """Say how many figures came out again; one that did not ends the command with code 1."""
+    """Print how many figures were reproduced; exit with code 1 if one was not."""
     from groupnoise.reproduce.files import TOLERANCE
 
     n_different = sum(not figure.agrees for figure in figures)
@@ -364,7 +364,7 @@ def _conclude(figures: list[Repeated]) -> None:
 
 
 def _recipe_paths(name: str, folder: Path) -> list[Path]:
-    """Return the recipes that a name stands for; the demonstration has none."""
+    """Return the recipe files of a name; the demonstration has none."""
     from groupnoise.core.checks import did_you_mean
 
     if name.endswith(".toml"):

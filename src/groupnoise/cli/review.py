@@ -1,4 +1,4 @@
-"""`groupnoise review` and `resolve`: rows looked through, or votes resolved to a label each."""
+"""`groupnoise review` and `resolve`: review doubtful rows, and aggregate votes."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def review(
     typer.echo(f"{done['answered']} of {done['total']} answered, kept in {kept}")
     desk.close()
     if done["learning"]:
-        # A thread in the midst of a training would abort the end of the interpreter.
+        # A training thread would abort the shutdown of the interpreter.
         sys.stdout.flush()
         os._exit(0)
 
 
 def _row_questions(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:
-    """Return what asks for the right label of rows, given the answers so far."""
+    """Return a function from the answers so far to questions about rows."""
     from groupnoise.audit.evidence import picture_columns, picture_paths
     from groupnoise.io.tables.table import Table
     from groupnoise.review.questions import RowQuestions
@@ -129,7 +129,7 @@ def _row_questions(data: str, said: dict[str, Any], images: str | None, seed: in
 def _bag_questions(
     data: str, options: DataOptions, group: str | None, images: str | None, budget: str, seed: int
 ) -> Ask:
-    """Return what asks for the object that carries the label of each bag."""
+    """Return a function from the answers so far to questions about bags."""
     from groupnoise.review.bag_questions import BagQuestions, BagViews, object_responsibilities
 
     columns = dict(options.columns)
@@ -223,7 +223,7 @@ def resolve(
 
 
 def vote_options(options: DataOptions) -> dict[str, Any]:
-    """Return what a user said about a table of votes as keywords of `groupnoise.votes.resolve`."""
+    """Return options about votes as keywords of `groupnoise.votes.resolve`."""
     said = options.given
     if "labels" in said:
         said["labels"] = [each.strip() for each in said["labels"].split(",")]
@@ -231,5 +231,5 @@ def vote_options(options: DataOptions) -> dict[str, Any]:
 
 
 def echo_note(sentence: str) -> None:
-    """Print what was guessed, beside the answers."""
+    """Print a note on the error stream."""
     echo_err(f"note: {sentence}")

@@ -192,7 +192,7 @@ def serve(
         start(artifact, compare)
         return
 
-    # The training before it would otherwise end without the cleaning up.
+    # Otherwise a signal during training would leave the temporary folder.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="groupnoise-demo-") as folder:
         typer.echo("training on the simulated shop ...")
@@ -205,5 +205,5 @@ def _echo_ready(address: str, settings: ServiceSettings) -> None:
 
     clicks = example_clicks(open_artifact(settings.artifact).items)
     example = curl(address, clicks, needs_token=settings.token is not None)
-    # At once: who reads the address alone may close the stream behind it.
+    # In one call: a reader of the address may close the stream after it.
     typer.echo(f"listening on {address}\ntry: {example}\nroutes: {address}/docs")

@@ -1,4 +1,4 @@
-"""What commands take as DATA and MODEL: names, folders and files, told apart here alone."""
+"""Loading the DATA and MODEL of commands: names, folders and files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupnoise.cli.options import HISTORY_PARTS, DataOptions, echo_err, option_name
+from groupnoise.core.words import Topic, topic_of
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadedData:
-    """Data that a command was given."""
+    """A loaded data set with its setting and source."""
 
     dataset: Any
     setting: Setting[Any]
@@ -47,7 +48,7 @@ class LoadedData:
         source = find_source(self.source, format=self.options.get("format"), encoding=encoding)
         if source.format in ARRAY_FORMATS or self.dataset.source_rows is None:
             raise ParameterError(f"{self.source} holds arrays, which have no further columns.")
-        return read_table(source, decimal=".", **form)  # cells as they are written
+        return read_table(source, decimal=".", **form)  # keep cells as written
 
 
 def load_data(
@@ -61,10 +62,10 @@ def load_data(
 ) -> LoadedData:
     """Load a file, a converted folder or a named set.
 
-    `name`: what the user gave as DATA. `expected`: what a file is read as where the user does not
-    say it. `remembered`: how the data of a model was read; what the user says goes first, and what
-    a file does not have is forgotten. `check`: told the setting of a file before it is read.
-    `reader_options`: `feature_names` and `labels_needed` of the reader.
+    `name`: DATA on the command line. `expected`: the setting of a file unless the user gives one.
+    `remembered`: reader options of a model's training file, as for `read_like_training_file`.
+    `check`: called with the setting of a file before it is read. `reader_options`: `feature_names`
+    and `labels_needed` of the reader.
     """
     from groupnoise.io.files import ARTIFACT, KINDS, MODEL, manifest_format
     from groupnoise.io.folders.data_folder import is_data_folder
@@ -104,7 +105,7 @@ def _load_named(name: str, options: DataOptions, check: Callable[[str], None] | 
     from groupnoise.io.registry import find_dataset
     from groupnoise.io.setting import setting_of
 
-    known = find_dataset(name)  # first: a file that is not there has no options to complain of
+    known = find_dataset(name)  # first, so that a missing file is reported as such
     _check_no_options(name, "a set known by name", options)
     if check is not None:
         check(known.setting)
@@ -131,7 +132,7 @@ def _load_stored(name: str, options: DataOptions) -> LoadedData:
 
 
 def _guess_setting(name: str, options: DataOptions) -> tuple[Setting[Any], DataOptions]:
-    """Return what a file holds, with the columns its cells told, and say so on the error stream."""
+    """Return the guessed setting and columns of a file, and print the guess."""
     from groupnoise.bags.reading.folder import is_bag_folder
     from groupnoise.io.columns.setting_guess import guess_setting
     from groupnoise.io.setting import find_setting
@@ -148,7 +149,7 @@ def _guess_setting(name: str, options: DataOptions) -> tuple[Setting[Any], DataO
 
 
 def _guess_columns(name: str, options: DataOptions) -> DataOptions | None:
-    """Return options with the columns that cells tell of a setting that was given, if they do."""
+    """Return options with columns guessed from cells for a given setting, if possible."""
     from groupnoise.io.columns.setting_guess import guess_setting
 
     if options.setting is None:
@@ -156,13 +157,13 @@ def _guess_columns(name: str, options: DataOptions) -> DataOptions | None:
     try:
         guess = guess_setting(name, given=options.columns, setting=options.setting, **options.form)
     except DataError:
-        return None  # what is missing is told better by who missed it
+        return None  # the reader's own error is better
     echo_err(guess.sentence)
     return replace(options, columns={**guess.columns, **options.columns})
 
 
 def with_guessed_setting(name: str, options: DataOptions) -> DataOptions:
-    """Return options that say what a file holds, by its head alone, so that it need not be read."""
+    """Return options with the setting guessed from the first lines of a file."""
     from groupnoise.io.folders.data_folder import is_data_folder
 
     is_file = is_pattern(name) or (Path(name).exists() and not is_data_folder(name))
@@ -173,16 +174,16 @@ def with_guessed_setting(name: str, options: DataOptions) -> DataOptions:
 
 
 def is_pattern(name: str) -> bool:
-    """Tell whether a name is a glob or an address, which no set known by name is."""
+    """Tell whether a name is a glob or an address, and so not a named set."""
     return "://" in name or any(mark in name for mark in "*?[")
 
 
 def load_model_and_data(
     model: Path, name: str, options: DataOptions, *, needs_labels: bool = True
 ) -> tuple[Any, LoadedData, TrainingRecord | None]:
-    """Load a model and data for it, whose features are matched by name where both have names.
+    """Load a model and data for it, with features matched by name if both have names.
 
-    The model knows its setting and how its own file was read, so that need not be said again.
+    The setting and reader options of the training file are used by default.
     """
     from groupnoise.io.datasets import select_features
     from groupnoise.io.feature_ranges import FeatureRanges
@@ -225,7 +226,7 @@ def load_model_and_data(
         )
     if has_names:
         found = replace(found, dataset=select_features(found.dataset, names))
-        # The names have served: rows go on as plain arrays, whose lack of them would be warned of.
+        # Features are plain arrays from here on; scikit-learn would warn about missing names.
         del fitted.feature_names_in_
     features = own.features(found.dataset)
     if record is not None and features is not None and "fill" not in remembered:
@@ -243,7 +244,7 @@ def _check_no_options(name: str, kind: str, options: DataOptions) -> None:
 
 
 def check_columns(setting: Setting[Any], options: DataOptions) -> None:
-    """Refuse options that name columns of another setting."""
+    """Refuse column options of other settings."""
     for column in options.columns:
         if column not in setting.column_options:
             raise ParameterError(
@@ -261,22 +262,19 @@ def read_file(
     report: Callable[[str], None] | None = None,
     **reader_options: Any,
 ) -> LoadedData:
-    """Read a user's own file and say in one line what was guessed, on the error stream."""
-    from groupnoise.clicks.reading.oddities import CLICK_WARNINGS
-    from groupnoise.core.label_typos import TYPING_ERROR
+    """Read a file and print the guesses on the error stream."""
     from groupnoise.io.columns.roles import read_like_training_file
-    from groupnoise.io.feature_ranges import OTHER_UNITS
 
     check_columns(setting, options)
     guesses: list[str] = []
     read = partial(setting.read, path, **reader_options)
     dataset, used = read_like_training_file(read, options.given, remembered or {}, guesses.append)
     tell = report or echo_err
-    if remembered:  # who fitted the model has been told, and read the log so
-        guesses = [each for each in guesses if not any(words in each for words in CLICK_WARNINGS)]
-    # What a user may have to correct, or to say otherwise, stands on a line of its own.
-    signs = (TYPING_ERROR, OTHER_UNITS, " --")
-    advised = [each for each in guesses if any(sign in each for sign in signs)]
+    if remembered:  # the training log was read the same way, and `fit` has warned
+        guesses = [each for each in guesses if topic_of(each) is not Topic.CLICKS]
+    # Messages that call for a correction or an option are printed on lines of their own.
+    urgent = (Topic.TYPO, Topic.UNITS)
+    advised = [each for each in guesses if " --" in each or topic_of(each) in urgent]
     guessed = [sentence for sentence in guesses if sentence not in advised]
     for line in ("; ".join(guessed), *advised):
         if line:
@@ -288,7 +286,7 @@ def read_file(
 
 
 def log_options(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return how the click log was read that a model learned, of what it says of its data."""
+    """Return the options with which the click log of a model was read."""
     parts = (*HISTORY_PARTS, "only", "date_order", "repeats", "encoding")
     if isinstance(columns.get("min_rating"), (int, float)):  # ratings alone change nothing
         parts = (*parts, "rating", "min_rating")
@@ -296,7 +294,7 @@ def log_options(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def item_column_of(model: Path) -> str | None:
-    """Return what the log of a model calls its items, None where the model does not say."""
+    """Return the item column of a model's log, None if unrecorded."""
     from groupnoise.io.folders.training_record import read_training_record
 
     record = read_training_record(model)
@@ -304,7 +302,7 @@ def item_column_of(model: Path) -> str | None:
 
 
 def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
-    """Read a table of what is known of items, and say which column was taken as their ids."""
+    """Read a table of items, and print which column holds their ids."""
     from groupnoise.clicks.items.table import read_item_rows
     from groupnoise.core.threads import is_first
 
@@ -313,7 +311,7 @@ def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
 
 
 def read_histories_for(model: Path, source: str, options: DataOptions) -> Histories:
-    """Read `--histories` as the user says, otherwise as the log that a model learned was read."""
+    """Read `--histories` with the options of the user, or else of the model's log."""
     from groupnoise.clicks.reading.log import read_histories
     from groupnoise.io.columns.roles import read_like_training_file
     from groupnoise.io.folders.training_record import read_training_record
@@ -337,7 +335,7 @@ def read_histories_for(model: Path, source: str, options: DataOptions) -> Histor
 
 
 def warn_if_split_differs(found: LoadedData, rows: Any) -> None:
-    """Say that a split which holds out others than `fit` did is not what is scored."""
+    """Warn if --split holds out other groups than `fit` did, which are scored."""
     asked, scored = set(found.setting.hold_out(found.dataset, 0.1, 0).tolist()), set(rows.tolist())
     if asked != scored:
         units, n_trained = found.setting.units, len(asked - scored)

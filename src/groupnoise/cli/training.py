@@ -1,4 +1,4 @@
-"""How `fit` trains: `--checkpoint`, `--workers` and `--out-of-core`, and what is shown of it."""
+"""Options of `fit`: `--checkpoint`, `--workers` and `--out-of-core`, and its progress."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 LAUNCHERS = ("torchrun", "ray")
 MIN_GROUPS_EACH = 1024
-"""Groups of a step for each worker below which sending rows takes longer than it saves."""
+"""Groups per step and worker below which communication costs more than it saves."""
 MIN_STEPS = 100
-"""Steps of an epoch that larger batches must leave, or too few would be made to learn anything."""
+"""Steps per epoch that larger batches must leave."""
 SHUFFLE_POOL = 1_000_000
-"""Windows mixed at a time unless `shuffle_pool` says otherwise; 40 MB of memory."""
+"""Windows shuffled at a time by default; 40 MB of memory."""
 WORTH_A_SENTENCE = 60.0
-"""Seconds of a training beyond which it is said before it begins how long it takes."""
+"""Seconds of a training from which its duration is announced."""
 
 
 def read_checkpoints(
     folder: Path | None, every: str, resume: bool, quiet: bool = False
 ) -> Checkpoints | None:
-    """Return what the options --checkpoint, --checkpoint-every, --resume and --quiet ask for."""
+    """Return the checkpoints of --checkpoint, --checkpoint-every, --resume and --quiet."""
     from groupnoise.training.checkpoints import Checkpoints
 
     if folder is None:
@@ -68,7 +68,7 @@ def read_checkpoints(
 
 @contextmanager
 def save_on_signals(checkpoints: Checkpoints | None) -> Iterator[None]:
-    """Inside the block signals save the training; the command to resume with is then shown."""
+    """Inside the block signals save the training; the command to resume is then printed."""
     from groupnoise.training.checkpoints import stop_on_signals
 
     if checkpoints is None:
@@ -87,7 +87,7 @@ def save_on_signals(checkpoints: Checkpoints | None) -> Iterator[None]:
 
 
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
-    """Run this command as several workers and exit, unless it is one of them or trains alone."""
+    """Run this command as several workers and exit, unless it is a worker or trains alone."""
     from groupnoise.core.checks import check_choice, check_count
 
     check_count("--workers", count)
@@ -109,7 +109,7 @@ def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) 
 
 @contextmanager
 def join_workers() -> Iterator[Workers]:
-    """Inside the block this process trains with the others that torchrun started, if any."""
+    """Yield the workers that torchrun started, this process among them."""
     from groupnoise.training.workers import Workers
 
     if not is_worker():
@@ -124,11 +124,10 @@ def join_workers() -> Iterator[Workers]:
 
 
 def adjust_batch_size(estimator: Any, count: int, dataset: Any) -> str | None:
-    """Give several workers of a recommender a batch that pays, if none was asked for.
+    """Raise the automatic batch size of a recommender so that several workers pay off.
 
-    Returns what to tell of the batch; None where it is large enough, or what is trained sends no
-    rows of items. `batch_size` of the `estimator`, not fitted yet, is set where it is "auto" and
-    the log of the `dataset` is long enough for `count` workers.
+    Returns a message about the batch size; None if it is large enough. `batch_size` of the
+    unfitted `estimator` is set if it is "auto" and the log is long enough for `count` workers.
     """
     from groupnoise.clicks.windows.training import CLICK_VALUES, WindowTraining
 
@@ -152,7 +151,7 @@ def adjust_batch_size(estimator: Any, count: int, dataset: Any) -> str | None:
 
 
 def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> LoadedData:
-    """Return click histories that need not fit in memory; a log is converted inside `folder`."""
+    """Return click histories on disk; a log is converted inside `folder`."""
     from groupnoise.clicks.reading.oddities import bot_warnings
     from groupnoise.clicks.reading.streaming import clicks_on_disk
     from groupnoise.io.folders.data_folder import is_data_folder
@@ -184,7 +183,7 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Load
 
 
 def open_bags(data: str, options: DataOptions, folder: Path) -> LoadedData:
-    """Return bags that need not fit in memory; files are copied once into `folder`."""
+    """Return bags on disk; files are copied once into `folder`."""
     from groupnoise.bags.streaming import bags_on_disk
     from groupnoise.io.setting import find_setting
 
@@ -200,7 +199,7 @@ def open_bags(data: str, options: DataOptions, folder: Path) -> LoadedData:
 
 
 def holds_bags(data: str, options: DataOptions) -> bool:
-    """Tell whether DATA is files of bags, or a folder of bags that was converted."""
+    """Tell whether DATA is files of bags, or a converted folder of bags."""
     from groupnoise.io.datasets import BagDataset
     from groupnoise.io.folders.data_folder import is_data_folder, open_groups
 
@@ -212,10 +211,9 @@ def holds_bags(data: str, options: DataOptions) -> bool:
 def cut_windows_on_disk(
     dataset: ClickDataset, estimator: Any, folder: Path, held_out: IntArray, quiet: bool
 ) -> ClickDataset:
-    """Return the windows to train on, cut inside `folder`, without what is held out.
+    """Return training windows on disk, cut inside `folder`, without held-out clicks.
 
-    A copy of the log without these clicks would be as large as the log, so they are left out where
-    the windows are cut.
+    These are left out while cutting, as a copy of the log without them would be as large as it.
     """
     from groupnoise.clicks.windows.stored import windows_on_disk
 
@@ -236,11 +234,11 @@ def cut_windows_on_disk(
 
 @contextmanager
 def convert_memory_errors(data: str, folder: Path | None) -> Iterator[None]:
-    """Turn a failed allocation inside the block into a sentence that says what to do."""
+    """Raise a failed allocation inside the block as DataError with a remedy."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # torch has no class of its own for it.
+        # torch has no exception class for it.
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
             raise
         remedy = (
@@ -253,7 +251,7 @@ def convert_memory_errors(data: str, folder: Path | None) -> Iterator[None]:
 
 @contextmanager
 def training_progress(quiet: bool) -> Iterator[ProgressCallback]:
-    """Yield what shows the epochs of a training, one bar for each of its trials and members."""
+    """Yield a callback for epochs, with one bar per trial and member."""
     columns = ("epoch {task.completed}/{task.total}", "{task.fields[words]}", "left")
     with progress_bars(*columns, quiet=quiet) as bar:
         task = bar.add_task("training", total=None, words="")
@@ -274,7 +272,7 @@ def training_progress(quiet: bool) -> Iterator[ProgressCallback]:
                     highlight=False,
                 )
             if record["epoch"] <= bar.tasks[task].completed:
-                bar.reset(task)  # what is left is counted within each training
+                bar.reset(task)  # the remaining time is per training
             done, of = record["epoch"], record.get("n_epochs")
             bar.update(task, description=phase, completed=done, total=of, words=words)
 
@@ -283,7 +281,7 @@ def training_progress(quiet: bool) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def forward_warnings(estimator: Any) -> Iterator[None]:
-    """Pass on what a training warns of, except what its decisions say anyway."""
+    """Forward warnings of a training, except those in its decisions, which are printed anyway."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -291,14 +289,14 @@ def forward_warnings(estimator: Any) -> Iterator[None]:
 
 
 def reissue_warnings(caught: Sequence[warnings.WarningMessage], known: Sequence[str]) -> None:
-    """Warn of what was caught, except what is said anyway."""
+    """Issue caught warnings again, except known ones."""
     for each in caught:
         if str(each.message) not in known:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def show_decisions(estimator: Any, quiet: bool) -> None:
-    """Say what the training decided by itself; in a line, and warnings, where it is to be quiet."""
+    """Print the decisions of a training; only headline and warnings if `quiet`."""
     decisions = getattr(estimator, "decisions_", None)
     if decisions is None:
         return

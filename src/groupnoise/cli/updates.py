@@ -1,4 +1,4 @@
-"""`groupnoise fit --from`: a model goes on from what it learned, with the clicks that are new."""
+"""`groupnoise fit --from`: update a model with new clicks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from groupnoise.io.folders.training_record import TrainingRecord
 
 MAX_COMPARED = 1000
-"""Users whose clicks are looked for in both logs."""
+"""Users whose clicks are compared in both logs."""
 FEW_KNOWN, MANY_KNOWN = 0.1, 0.5
-"""Share of the histories of a training below which a log is another one, and above which its clicks
-were learned."""
+"""Share of trained histories below which a log is a different one, and above which its clicks were
+trained on."""
 FEW_OLD = 0.01
-"""Share of the clicks of a log that may come late, after newer ones were learned."""
+"""Share of clicks that may be older than the newest one trained on."""
 
 
 def update_model(
@@ -104,7 +104,7 @@ def _record(
     before: TrainingRecord | None,
     said: tuple[str, str],
 ) -> TrainingRecord:
-    """Return what the model remembers now; `said`: of how many clicks it learned, and items."""
+    """Return the updated training record; `said`: phrases on clicks and items."""
     import numpy as np
 
     from groupnoise.io.folders.training_record import TrainingRecord, training_entry
@@ -118,18 +118,18 @@ def _record(
 
 
 def _with_held_out(record: TrainingRecord, fingerprint: str, held_out: IntArray) -> TrainingRecord:
-    """Return the record with what is held out of this log, and of those before it."""
+    """Return the record with the held-out groups of this log added."""
     from groupnoise.io.folders.training_record import HeldOutOfLog
 
     held_before = dict(record.held_before)
-    held_before.pop(fingerprint, None)  # it may be learned again, and whole
+    held_before.pop(fingerprint, None)  # it may be trained on again, completely
     if len(held_out):
         held_before[fingerprint] = HeldOutOfLog(held_out.tolist())
     return replace(record, held_before=held_before)
 
 
 def _held_out_words(found: LoadedData, n_held_out: int, n_logs: int) -> str:
-    """Say what is held out of a log; `n_logs`: of how many logs, this one among them, any is."""
+    """Return a phrase on held-out groups; `n_logs`: logs with any, this one included."""
     words = "nothing held out of it"
     if n_held_out:
         of = f"{n_held_out} of {counted(len(found.dataset.histories), found.setting.units)}"
@@ -138,7 +138,7 @@ def _held_out_words(found: LoadedData, n_held_out: int, n_logs: int) -> str:
 
 
 def _warn_of_learned(found: LoadedData, fingerprint: str, model: Path, before: Any) -> None:
-    """Say that clicks are learned a second time."""
+    """Warn about clicks that were trained on before."""
     if before is None:
         return
     share = _share_known(found, before)
@@ -160,7 +160,7 @@ def _warn_of_learned(found: LoadedData, fingerprint: str, model: Path, before: A
 
 
 def _share_known(found: LoadedData, before: Any) -> float | None:
-    """Return the share of the histories that a model remembers which a log has, if it does."""
+    """Return the share of recorded histories that a log has, None if none is recorded."""
     from groupnoise.io.folders.training_record import unpacked
 
     remembered = unpacked(before.trained)
@@ -168,7 +168,7 @@ def _share_known(found: LoadedData, before: Any) -> float | None:
 
 
 def _check_old(found: LoadedData, model: Path, known_items: Any, before: Any) -> None:
-    """Refuse or question a log of before that is not what a model learned, whole, grown or cut."""
+    """Refuse, or warn about, an --old log that is not the training log of the model."""
     import numpy as np
 
     if before is None or before.has_learned(found.setting.fingerprint(found.dataset)):
@@ -191,7 +191,7 @@ def _check_old(found: LoadedData, model: Path, known_items: Any, before: Any) ->
 
 
 def _ends_with(old: Any, new: Any) -> bool:
-    """Tell whether the histories of most users of a log end with what they click in a new one."""
+    """Tell whether most histories of a log end with the clicks of a new one."""
     row_of = {str(user): row for row, user in enumerate(old.user_ids.tolist())}
     found = []
     for row, user in enumerate(new.user_ids[:MAX_COMPARED].tolist()):
@@ -203,10 +203,10 @@ def _ends_with(old: Any, new: Any) -> bool:
 
 
 def _without_held_out(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
-    """Return the log of before without what was held out of it, and what the model remembers.
+    """Return the earlier log without its held-out clicks, and the training record.
 
-    A model that is given other clicks than it learned forgets what was held out: they may be among
-    these.
+    For a log that the model was not trained on, the record loses its held-out groups, which may be
+    among its clicks.
     """
     if before is None:
         return old, None
@@ -221,7 +221,7 @@ def _without_held_out(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
 
 
 def item_summary(items: Path, fitted: Any) -> str:
-    """Say what a recommender learned from a table of items, and whom it placed by it."""
+    """Return a sentence on the item features used, and the items placed by them."""
     names = list(dict.fromkeys(repr(each.name) for each in fitted.feature_map_.columns))
     columns = ", ".join(names[:12]) + ", ..." * (len(names) > 12)
     n_new = int((fitted.popularity_ == 0).sum())
@@ -232,7 +232,7 @@ def item_summary(items: Path, fitted: Any) -> str:
 
 
 def _join_logs(new: Any, old: Any) -> tuple[Any, Any]:
-    """Return one data set of old and new clicks, and how many of each history are old."""
+    """Return a data set of old and new clicks, and the number of old clicks per history."""
     import numpy as np
 
     from groupnoise.clicks.items.catalogue import Catalogue

@@ -25,8 +25,6 @@ from groupnoise.clicks.items.catalogue import (
     top_k,
 )
 from groupnoise.clicks.reading.oddities import (
-    CLICK_WARNINGS,
-    ORDER_OF_IDS,
     lost_zeros_message,
     padding_message,
     unknown_items_message,
@@ -34,7 +32,7 @@ from groupnoise.clicks.reading.oddities import (
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
-from groupnoise.core.words import counted
+from groupnoise.core.words import Topic, counted, topic_of
 from groupnoise.exceptions import DataError, UnknownTargetError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.folders.array_folder import FLOATS, INTEGERS, check_numbers, require_array
@@ -333,7 +331,7 @@ class Recommender(BaseEstimator):
         rows = reusable_histories(histories)
         if isinstance(rows, ClickDataset) and rows is not histories:  # a frame was read just now
             for guess in rows.notes.get("guesses", ()):
-                if any(phrase in guess for phrase in (*CLICK_WARNINGS, ORDER_OF_IDS)):
+                if topic_of(guess) in (Topic.CLICKS, Topic.ORDER):
                     how = " (options of groupnoise.clicks.read_clicks)" * (" --" in guess)
                     warnings.warn(f"{guess}{how}.", UserWarning, stacklevel=4)
         if padding := padding_message(histories):

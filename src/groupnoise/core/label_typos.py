@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray
+from groupnoise.core.words import Message, Topic
 
 MAX_RARE_ROWS = 3
 """Rows a label may have and still count as a typo."""
@@ -71,7 +72,7 @@ def typo_messages(
     slips: Mapping[str, str] | None = None,
     habits: Mapping[str, str] | None = None,
     times: str = "times",
-) -> list[str]:
+) -> list[Message]:
     """Return a message for each label that is probably misspelt: where it is and what was meant.
 
     `named` (n_rows, n_classes): the labels of each row. `are`: how the message ends. `slips`: typos
@@ -85,16 +86,18 @@ def typo_messages(
         rows = np.flatnonzero(named[:, list(names).index(name)])
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
         writes = f", which {habits[name]!r} alone writes," if habits and name in habits else ""
-        messages.append(
+        sentence = (
             f"{name!r} ({locate(int(rows[0]))}{more}){writes} {TYPING_ERROR} {meant!r} "
             f"({counts[meant]} {times}) and {are}"
         )
+        messages.append(Message(sentence, Topic.TYPO))
     if len(slips) > MAX_NAMED:
         others = ", ".join(f"{name!r}" for name in list(slips)[MAX_NAMED:MAX_LISTED])
         more = ", ..." * (len(slips) > MAX_LISTED)
         n_more = len(slips) - MAX_NAMED
         which = "one more label" if n_more == 1 else f"each of {n_more} more labels"
-        messages.append(f"{which} {TYPING_ERROR} another: {others}{more}")
+        sentence = f"{which} {TYPING_ERROR} another: {others}{more}"
+        messages.append(Message(sentence, Topic.TYPO))
     return messages
 
 

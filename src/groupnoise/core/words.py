@@ -5,12 +5,42 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
 ENDINGS = (("ies", "y"), ("sses", "ss"), ("s", ""))
 MAX_PARTS, FEW_PARTS = 12, 3
 """Parts that all stand in a sentence, and how many stand there of more."""
+
+
+class Topic(Enum):
+    """What a message is about, for callers that treat some messages differently."""
+
+    TYPO = "typo"
+    UNITS = "units"
+    CLICKS = "clicks"
+    ORDER = "order"
+
+
+class Message(str):
+    """A sentence for a report with a topic, by which it is recognized whatever its wording."""
+
+    topic: Topic | None
+
+    def __new__(cls, sentence: str, topic: Topic | None = None) -> Message:  # noqa: D102
+        message = super().__new__(cls, sentence)
+        message.topic = topic
+        return message
+
+
+def topic_of(sentence: str) -> Topic | None:
+    """Return the topic of a message; None for plain text.
+
+    >>> topic_of(Message("clicks of a bot", Topic.CLICKS)), topic_of("a note")
+    (<Topic.CLICKS: 'clicks'>, None)
+    """
+    return getattr(sentence, "topic", None)
 
 
 def counted(number: int, things: str, form: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Self-contained pages: templates, charts and the look they share; and tables in Markdown."""
+"""Self-contained HTML pages from templates, charts, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 150, 12, 34
-"""Margins of a chart; the names of the lines stand in the right one."""
+"""Margins of a chart; names of curves are in the right one."""
 LABEL_STEP = 15
 """Least distance between two names."""
 GREY_LEVELS = 16
@@ -29,12 +29,12 @@ HERE = "groupnoise.pages"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LEAST_RISK = 0.1
 TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Coverages that are marked on the axis."""
+"""Coverages marked on the axis."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight map from values to positions; a range without width maps to the middle."""
+    """A linear map from values to positions; an empty range maps to the middle."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class Scale:
     stop: float
 
     def __call__(self, value: float) -> float:
-        """Return where a value lies."""
+        """Return the position of a value."""
         if self.high == self.low:
             return round((self.start + self.stop) / 2, 2)
         share = (value - self.low) / (self.high - self.low)
@@ -180,7 +180,7 @@ def _points(x: Scale, y: Scale, at: Sequence[float], values: FloatArray) -> str:
 
 
 def _spread_labels(ends: Mapping[str, float]) -> dict[str, float]:
-    """Move names that would cover each other apart, keeping their order and the lower edge."""
+    """Return positions of names that do not overlap, in the same order."""
     order = sorted(ends, key=lambda method: ends[method])
     steps = LABEL_STEP * np.arange(len(order))
     pushed_down = np.maximum.accumulate([ends[method] for method in order] - steps)
@@ -197,7 +197,7 @@ def render_page(template: str, *, package: str, **values: Any) -> str:
 
 @cache
 def _environment(package: str) -> jinja2.Environment:
-    """Return where templates of a package are found; each is compiled once."""
+    """Return the template environment of a package, made once."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -216,11 +216,11 @@ def _environment(package: str) -> jinja2.Environment:
 
 
 def with_code(sentence: str) -> str:
-    """Return a sentence as HTML, in which what stands between backticks is code."""
+    """Return a sentence as HTML with text between backticks as code."""
     from markupsafe import Markup, escape
 
     parts = [escape(part) for part in sentence.split("`")]
-    if len(parts) % 2 == 0:  # a backtick that nothing closes is one
+    if len(parts) % 2 == 0:  # an unclosed backtick is literal
         return escape(sentence)
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else part
@@ -257,7 +257,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def data_address(content: bytes, kind: str = "image/png") -> str:
-    """Return a file as an address that holds it."""
+    """Return a file as a data address."""
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
@@ -267,7 +267,7 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 
 class Figures(Protocol):
-    """What is shown of an evaluation beside its other attributes."""
+    """The parts of an evaluation that the page draws."""
 
     @property
     def per_class(self) -> Mapping[str, Mapping[str, float]]:

@@ -1,4 +1,4 @@
-"""The desk itself: a local page that shows the rows to look at first and keeps every answer."""
+"""The review desk: a local page that shows the most doubtful rows and keeps every answer."""
 
 from typing import TYPE_CHECKING
 

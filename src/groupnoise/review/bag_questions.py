@@ -1,4 +1,4 @@
-"""Which object of a bag carries its label: one question per bag and label, and what is shown."""
+"""Review questions about bags: which object carries a label of its bag."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from groupnoise.io.tables.table import Table
 from groupnoise.review.questions import Answers, answer_columns, checksum, display_text
 
 MAX_SHOWN = 30
-"""Objects of a bag to choose from, the likeliest ones."""
+"""Objects of a bag to choose from at most, the most probable ones."""
 NONE = "none of them"
 """The answer that no object of the bag carries the label."""
 N_FOLDS = 5
 SEARCH_BUDGET = "5s"
 MAX_CELLS = 12
-"""Cells of an object that are shown."""
+"""Cells of an object that are shown at most."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Responsibilities:
 class BagQuestions:
     """Asks which object of each bag carries its label.
 
-    `responsibilities`: probabilities from models that did not see the bag.
-    `views`: what is shown of objects.
+    `responsibilities`: out-of-fold probabilities.
+    `views`: the presentation of objects.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BagQuestions:
         }
 
     def allows(self, number: int, answer: str) -> bool:
-        """Tell whether the answer is an object of the bag, or that there is none."""
+        """Tell whether the answer is an object of the bag, or none of them."""
         return answer == NONE or position_of(answer, self._size(number)) is not None
 
     def _size(self, number: int) -> int:
@@ -119,7 +119,7 @@ class BagQuestions:
         return self.views.object_picture(int(self.responsibilities.bags[number]), position)
 
     def export(self, given: Answers) -> dict[str, list[Any]]:
-        """Return one line per question, with the answers of people in place of those proposed.
+        """Return one row per question, with answers of people in place of the proposed ones.
 
         Bag, label, the object from 0 (empty where none carries the label), its row in the source
         from 0 where there is one, probability, `look`, `answered_by` and `note`.
@@ -127,7 +127,7 @@ class BagQuestions:
         n_questions = len(self.responsibilities.bags)
         said = {number: str(e["label"]) for number, e in given.items() if e["label"] is not None}
         look = np.empty(n_questions, dtype=np.int64)
-        # What is answered need not be looked at again.
+        # Answered questions come last.
         look[sorted(self.order, key=said.__contains__)] = np.arange(1, n_questions + 1)
         columns: dict[str, list[Any]] = {
             "bag": [self.views.bag_ids[bag] for bag in self.responsibilities.bags],
@@ -151,12 +151,12 @@ class BagQuestions:
 
 
 def object_name(position: int) -> str:
-    """Return what an object is called on the page, counted from 0 as in all files."""
+    """Return the name of an object on the page, counted from 0 as in all files."""
     return f"object {position}"
 
 
 def position_of(answer: str, size: int) -> int | None:
-    """Return the position of an object in its bag; None where the answer is none of them."""
+    """Return the position of an object in its bag; None for other answers."""
     word, _, number = answer.partition(" ")
     if word != "object" or not number.isdecimal() or int(number) >= size:
         return None
@@ -173,15 +173,14 @@ def object_responsibilities(
     report: Report | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> Responsibilities:
-    """Say of each bag and label which object carries it, by models that did not see the bag.
+    """Return the out-of-fold probability that each object carries a label of its bag.
 
-    Result: one question per bag and positive label. `known`: answers by question. A bag of one
-    label then teaches by the object that was chosen; one of several labels teaches which object has
-    which. A label that no object carries is dropped, and a bag without any teaches nothing.
-    `estimator`: a Max-Matching classifier of bags; by default one that decides its parameters
-    itself. `budget`: time to search for parameters in, which the first of five folds does for all.
-    `report`: told which label is taken as negative, of which nothing is asked, and what the models
-    warn of. `on_progress`: called with `stage`, `done` and `total` as folds begin.
+    One question per bag and positive label. `known`: answers by question. Of an answered bag with
+    one label only the chosen object is trained on; with several labels, the chosen objects get
+    known instance labels. Labels that no object carries are dropped, and bags without labels left
+    are not trained on. `estimator`: a Max-Matching classifier of bags; by default it chooses its
+    parameters. `budget`: time for that choice. `report`: receives the negative label and warnings
+    of the models. `on_progress`: called with `stage`, `done` and `total` as folds begin.
     """
     from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource
@@ -230,7 +229,7 @@ def object_responsibilities(
             shares = object_posterior(found.scores, found.offsets).responsibility
             for number, share in zip(mine, np.split(shares, found.offsets[1:-1]), strict=True):
                 responsibility[number] = share
-    for sentence in sentences:  # each once, however many folds say it
+    for sentence in sentences:  # each once, however many folds warn
         (report or ignore_report)(sentence)
     return Responsibilities(bags.astype(np.int64), labels.astype(np.int64), responsibility)
 
@@ -238,7 +237,7 @@ def object_responsibilities(
 def _apply_answers(
     dataset: BagDataset, bags: IntArray, asked: IntArray, known: Mapping[int, str]
 ) -> tuple[BagDataset, IntArray, BoolArray]:
-    """Return the bags as answers leave them, the objects whose label is known, and who teaches."""
+    """Return bags after applying answers, known instance labels, and which bags to train on."""
     kept = np.ones(dataset.bags.n_objects, dtype=bool)
     truth = np.full(dataset.bags.n_objects, -1, dtype=np.int64)
     labels = dataset.labels.copy()
@@ -253,13 +252,13 @@ def _apply_answers(
             kept[start + position] = True
         else:
             truth[start + position] = asked[number]
-    # A bag that lost its labels teaches nothing; one that never had any does.
+    # Bags that lost all labels are not trained on; bags without labels from the start are.
     teaches = labels.any(axis=1) | ~dataset.labels.any(axis=1)
     return keep_objects(replace(dataset, labels=labels), kept), truth[kept], teaches
 
 
 class BagViews:
-    """What people see of bags and their objects.
+    """Presentation of bags and their objects.
 
     `sources`: the pictures, texts or recordings that objects were cut from.
     `table`: the table that the bags were read from: one row per object.
@@ -291,7 +290,7 @@ class BagViews:
     def of(
         cls, dataset: BagDataset, data: str, table: Table | None, pictures: str | None
     ) -> BagViews:
-        """Return the views of bags that were read from a file or a folder."""
+        """Return the views of bags read from a file or a folder."""
         sources = find_sources(data, None) if Path(data).is_dir() else None
         return cls(dataset, sources=sources, table=table, pictures=pictures)
 
@@ -300,17 +299,17 @@ class BagViews:
         return int(self._dataset.source_rows[self._dataset.bags.offsets[bag] + position])
 
     def bag_cells(self, bag: int) -> dict[str, str]:
-        """Return what is told of a bag as a whole."""
+        """Return the cells shown of a bag as a whole."""
         text = self._sources.text(self.bag_ids[bag])
         return {} if text is None else {"text": display_text(text)}
 
     def bag_pictures(self, bag: int) -> list[str]:
-        """Return the picture that a bag was cut from, as an address."""
+        """Return the picture of a whole bag, as a data address."""
         pixels = self._sources.picture(self.bag_ids[bag])
         return [] if pixels is None else [thumbnail(pixels)]
 
     def object_view(self, bag: int, position: int, question: int) -> dict[str, Any]:
-        """Return what is shown of an object: `text`, and the address of a `picture`."""
+        """Return the `text` and the address of the `picture` of an object."""
         view: dict[str, Any] = {}
         text = self._text(bag, position)
         if text:
@@ -362,7 +361,7 @@ class BagViews:
 
 
 def _display_columns(table: Table, roles: Mapping[str, Any], pictures: Sequence[str]) -> list[str]:
-    """Return the columns that tell a person something: text before numbers, roles left out."""
+    """Return the columns to show: those without a role, text before numbers."""
     taken = {*pictures}
     for part, names in roles.items():
         if part not in ("features", "categories", "fill"):

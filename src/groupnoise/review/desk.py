@@ -1,4 +1,4 @@
-"""Which row is shown to whom, and what they answered."""
+"""The review desk: assigns questions to people and keeps their answers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from groupnoise.votes.resolution import Resolution
 LOCK_SECONDS = 300.0
 """How long a row stays with the person it is shown to."""
 MIN_DOUBT = 1e-4
-"""Doubt that is left about the surest proposal before a person has looked."""
+"""Least doubt about a proposal that nobody has checked."""
 DOUBT_TEMPERATURES = np.geomspace(0.25, 16.0, 49)
 TEMPERATURE_SPREAD = np.log(2.0)
-"""Standard deviation of the logarithm of that temperature before anybody answered."""
+"""Standard deviation of the log-normal prior of that temperature."""
 
 
 class TakenError(GroupNoiseError):
-    """Somebody else has the row, or has answered it."""
+    """The row is assigned to somebody else, or answered."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Desk:
         self._file = AnswerFile(answers, self._questions.about())
         for event in self._file.events:
             self._apply(event)
-        self.learn()  # what an earlier process learned ended with it
+        self.learn()  # models of an earlier process are not kept
 
     def __len__(self) -> int:
         return len(self._questions.order)
@@ -107,7 +107,7 @@ class Desk:
         """
         with self._mutex:
             given, questions = dict(self._given), self._questions
-        # An answer is held against what stood there when it was given.
+        # An answer is compared with the proposal at the time it was given.
         judged = [
             (event.get("doubt", questions.doubt[row]), event["label"] != proposed)
             for row, event in given.items()
@@ -158,7 +158,7 @@ class Desk:
                     "the data have changed since the desk was opened; stop it, and start it again "
                     "with another file for --answers."
                 )
-        except Exception as error:  # the desk stays open with what it knew
+        except Exception as error:  # the desk stays open with the previous model
             self._failure = f"could not learn from the answers: {error}"
             return
         with self._mutex:
@@ -219,7 +219,7 @@ class Desk:
         with self._mutex:
             before = self._given.get(row)
             if before is not None and before["who"] == who and before["label"] == label:
-                return  # sent again because the connection was lost after it was kept
+                return  # sent again after a lost connection
             lock = self._locks.get(row)
             is_held = lock is not None and lock.who != who and lock.until >= self._clock()
             if is_held or before is not None:
@@ -328,12 +328,10 @@ def _as_questions(source: Resolution | Questions) -> Questions:
 def expected_errors(left: FloatArray, judged: FloatArray, is_wrong: BoolArray) -> float:
     """Return how many of the proposals that nobody has judged yet are wrong.
 
-    Doubts are divided in the logit by the temperature at which those judged were likeliest, so
-    that one who finds mistakes among sure proposals doubts the rest too, the surest least.
+    Error probabilities are recalibrated by a temperature fitted to the judged proposals, so errors
+    among confident proposals raise the expected number for the rest.
 
-    An expected number; the sum of `left` before anything was judged. `left`: how likely each
-    proposal that is left is wrong, by what proposed it. `judged`: the same of those that people
-    judged.
+    `left`: error probabilities of the proposals that are left. `judged`: those of the judged ones.
     """
     if not len(judged):
         return float(left.sum())

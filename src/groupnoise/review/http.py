@@ -118,7 +118,7 @@ def _as_csv(columns: dict[str, list[Any]]) -> str:
 
 
 def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
-    """Return who may ask for what; listening beyond this machine needs a token."""
+    """Return the service settings; listening beyond this machine needs a token."""
     return ServiceSettings(
         artifact=Path(), host=host, port=port, token=token, limits=Limits(body_bytes=MAX_BODY)
     )

@@ -1,4 +1,4 @@
-"""What a desk asks, and the file that keeps every answer."""
+"""Questions of a review desk, and the file of answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from groupnoise.io.columns.roles import is_truth_name
 from groupnoise.votes.resolution import Resolution
 
 MAX_CELL = 20_000
-"""Characters of a cell that are shown."""
+"""Characters of a cell that are shown at most."""
 
 Answers = Mapping[int, Mapping[str, Any]]
-"""What people answered, by question: `label` (None where they skipped), `who` and `note`."""
+"""Answers by question: `label` (None if skipped), `who` and `note`."""
 FORMAT = 1
 
 
@@ -32,33 +32,33 @@ class Questions(Protocol):
 
     @property
     def order(self) -> Sequence[int]:
-        """Numbers of the questions, the one to look at first in front."""
+        """Numbers of the questions, the most doubtful first."""
         ...
 
     @property
     def proposed(self) -> Sequence[str | None]:
-        """The likeliest answer of each question; None where nothing is known."""
+        """The most probable answer of each question; None if unknown."""
         ...
 
     @property
     def doubt(self) -> FloatArray:
-        """How likely the proposed answer is wrong, shape (n_questions,)."""
+        """Probability that the proposed answer is wrong, shape (n_questions,)."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """Return what tells these questions from others."""
+        """Return an identification of these questions."""
         ...
 
     def allows(self, number: int, answer: str) -> bool:
-        """Tell whether a question can be answered so."""
+        """Tell whether an answer to a question is allowed."""
         ...
 
     def describe(self, number: int) -> dict[str, Any]:
-        """Return what is shown: `ask`, `cells`, `why`, `labels` and `pictures`."""
+        """Return the content of the page: `ask`, `cells`, `why`, `labels` and `pictures`."""
         ...
 
     def picture(self, number: int, position: int) -> Picture:
-        """Return a picture that `describe` gives the address of."""
+        """Return a picture whose address `describe` gives."""
         ...
 
     def export(self, given: Answers) -> dict[str, list[Any]]:
@@ -71,7 +71,7 @@ class RowQuestions:
 
     `found`: rows, labels and probabilities.
     `pictures`: the picture files of each row.
-    `truth`: a column of true labels; it and columns that are called so are not shown.
+    `truth`: a column of true labels; it and columns named as the truth are not shown.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RowQuestions:
         return {"rows": votes.n_rows, "labels": votes.class_names, "data": checksum(columns)}
 
     def allows(self, number: int, answer: str) -> bool:
-        """Tell whether the answer is one of the labels, also one that nobody named."""
+        """Tell whether the answer is one of the labels."""
         return answer in self.found.votes.class_names
 
     def describe(self, number: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class RowQuestions:
         weights = np.nan_to_num(found.probabilities[number], nan=0.0)
         named = self._named[number].copy()
         if weights.any():
-            named[weights.argmax()] = True  # what is proposed is a button, named or not
+            named[weights.argmax()] = True  # the proposal is a button, named or not
         n_pictures = len(self.pictures[number]) if self.pictures is not None else 0
         return {
             "row": number,
@@ -158,7 +158,7 @@ class RowQuestions:
 
 
 def answer_columns(given: Answers, n_questions: int) -> dict[str, list[Any]]:
-    """Return who answered each question, and the notes, also on what was skipped."""
+    """Return the columns `answered_by` and `note`."""
     said: dict[str, list[Any]] = {"answered_by": [None] * n_questions, "note": [None] * n_questions}
     for number, event in given.items():
         said["answered_by"][number] = None if event["label"] is None else event["who"]
@@ -167,12 +167,12 @@ def answer_columns(given: Answers, n_questions: int) -> dict[str, list[Any]]:
 
 
 def display_text(cell: Any) -> str:
-    """Return a cell as it is shown."""
+    """Return a cell as text to show."""
     return "" if cell is None else str(cell)[:MAX_CELL]
 
 
 def checksum(columns: Iterable[tuple[str, Iterable[Any]]]) -> str:
-    """Return what tells these columns from others, whatever was learned about them."""
+    """Return a checksum of columns."""
     digest = hashlib.sha256()
     for name, cells in columns:
         digest.update(f"{name}\0".encode())
@@ -182,13 +182,13 @@ def checksum(columns: Iterable[tuple[str, Iterable[Any]]]) -> str:
 
 
 class AnswerFile:
-    """An append-only file of answers that survives the end of the process at any moment.
+    """An append-only file of answers that survives a crash at any moment.
 
-    Every answer is one line of JSON, forced to the disk before `append` returns. A line that was
-    cut off is dropped when the file is opened again: its answer was never confirmed.
+    Every answer is one line of JSON, on disk before `append` returns. An incomplete line is dropped
+    when the file is opened again: its answer was never confirmed.
 
-    `path`: the file; made if there is none.
-    `about`: what the answers are about: an existing file about something else is refused.
+    `path`: the file; created if missing.
+    `about`: identification of the questions; a file about other questions is refused.
     `events`: the answers so far, oldest first.
     """
 

@@ -28,7 +28,7 @@ from groupnoise.core.selective import (
     n_predictable_candidates,
 )
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import CalibrationWarning, DataError
 from groupnoise.io.folders.model_files import pack_labels, unpack_labels
 from groupnoise.training.temperature import (
     CalibrationTrial,
@@ -75,7 +75,7 @@ class Calibration:
             warnings.warn(
                 f"{counted(n_groups, units)} to calibrate by: too few, so probabilities were kept "
                 f"near what they were; give {MIN_GROUPS} or more.",
-                UserWarning,
+                CalibrationWarning,
                 stacklevel=3,
             )
 
@@ -105,7 +105,7 @@ def has_enough_known_labels(known: IntArray) -> bool:
         warnings.warn(
             f"{counted(n_known, 'known labels')} of instances to calibrate by: too few, so they "
             f"were not used; give {MIN_KNOWN} or more.",
-            UserWarning,
+            CalibrationWarning,
             stacklevel=3,
         )
     return n_known >= MIN_KNOWN

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.audit import suspicious_users
-from groupnoise.core.words import counted
+from groupnoise.core.words import Message, Topic, counted
 from groupnoise.io.columns.exclusions import shortened_id_warnings
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.tables.cells import EPOCHS, read_numbers
@@ -25,14 +25,6 @@ MIN_AGAIN, MIN_REPEATED, MIN_AT_ONCE = 10, 0.05, 0.01
 ones, and of those at the same time."""
 MIN_PADDED = 0.1
 """Share of padded rows of an array from which on a warning is given."""
-CLICK_WARNINGS = (
-    "count as clicks like all others",
-    "counts as a click, unless",
-    "audit DATA",
-    "for all anonymous users",
-)
-"""Phrases of the warnings that clicks may not have been made by people."""
-ORDER_OF_IDS = "the items of each user stand in the order of their ids"
 SCALES = {1.0: 1.0, 5.0: 3.0, 10.0: 5.0}
 """The lowest positive rating, by the best rating of a scale."""
 
@@ -44,10 +36,11 @@ def low_rating_warnings(table: Table, rating: str | None) -> Iterator[str]:
     bound = SCALES.get(best)
     n_low = 0 if bound is None else int((ratings < bound).sum())
     if n_low and bound is not None:
-        yield (
+        yield Message(
             f"{n_low} of {counted(len(ratings), 'rows')} are rated below {bound:g} of {best:g} in "
             f"{rating!r} and count as clicks like all others; --min-rating {bound:g} leaves them "
-            "out"
+            "out",
+            Topic.CLICKS,
         )
 
 
@@ -60,10 +53,11 @@ def find_oddities(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
     sizes = histories.sizes
     most = int(sizes.argmax())
     if len(sizes) >= MIN_USERS and sizes[most] > MAX_SHARE * histories.n_objects:
-        yield (
+        yield Message(
             f"user {clicks.user_ids[most]!s} has {sizes[most]} of {histories.n_objects} clicks; if "
             "that id stands for all anonymous users, name a column of sessions with --user, or "
-            "drop these rows"
+            "drop these rows",
+            Topic.CLICKS,
         )
     yield from bot_warnings(clicks)
     for ids, people in ((clicks.user_ids, "users"), (clicks.item_ids, "items")):
@@ -81,17 +75,20 @@ def find_oddities(clicks: ClickDataset, repeats: str = "keep") -> Iterator[str]:
     is_often = n_again >= MIN_AGAIN and (shares > (MIN_REPEATED, MIN_AT_ONCE)).any()
     if repeats == "keep" and is_often:
         at_once = f" ({n_at_once} of them at the same time)" if n_at_once else ""
-        yield (
+        yield Message(
             f"{n_again} of {counted(histories.n_objects, 'clicks')} repeat the click before them, "
             f"same user and item{at_once}; each counts as a click, unless --repeats merge_adjacent "
-            "merges them"
+            "merges them",
+            Topic.CLICKS,
         )
     is_untimed = clicks.timestamps is None and len(steps) >= MIN_PAIRS
     if is_untimed and (_in_order(steps) or _in_order(_numbered_steps(clicks)[is_next])):
-        yield (
-            f"{ORDER_OF_IDS}, which is hardly the order of the clicks: the model would learn that "
+        yield Message(
+            "the items of each user stand in the order of their ids, which is hardly the order of "
+            "the clicks: the model would learn that "
             "order, and last-click metrics would be far too good; name a column of times (`time`, "
-            "--time), or shuffle the rows if clicks have no order"
+            "--time), or shuffle the rows if clicks have no order",
+            Topic.ORDER,
         )
 
 
@@ -144,10 +141,11 @@ def bot_warnings(clicks: ClickDataset) -> Iterator[str]:
     if len(found["source"]):
         worst, n_others = clicks.user_ids[found["source"][0]], len(found["source"]) - 1
         others = f" (so do {counted(n_others, 'others')})" if n_others else ""
-        yield (
+        yield Message(
             f"user {worst!s} clicks unlike people do{others}: {found['why'][0]}; `groupnoise audit "
             "DATA` lists such users, and --clean clean.csv --drop-users with it writes a cleaned "
-            "log without them"
+            "log without them",
+            Topic.CLICKS,
         )
 
 

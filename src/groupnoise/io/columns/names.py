@@ -163,8 +163,8 @@ def usual_column(part: str, columns: Sequence[str]) -> str | None:
 def _without_id_word(plain: str) -> str:
     """Return a name without a word for id before or after it.
 
-    >>> _without_id_word("kundennummer"), _without_id_word("id_cliente"),
-    _without_id_word("idcliente"), _without_id_word("idea") ('kunden', 'cliente', 'cliente', 'ea')
+    >>> [_without_id_word(name) for name in ("kundennummer", "id_cliente", "idcliente", "idea")]
+    ['kunden', 'cliente', 'cliente', 'ea']
     """
     ended = _ID_ENDING.sub("", plain)
     return ended if ended in USER_WORDS or ended in ITEM_WORDS else _ID_BEGINNING.sub("", plain)

@@ -78,8 +78,8 @@ def spelling_key(label: str) -> str:
 def strip_punctuation(key: str) -> str:
     """Return a label without quotation marks and punctuation around it.
 
-    >>> strip_punctuation("**cat**."), strip_punctuation("B)"), strip_punctuation("c++"),
-    strip_punctuation("...") ('cat', 'B', 'c++', '...')
+    >>> [strip_punctuation(label) for label in ("**cat**.", "B)", "c++", "...")]
+    ['cat', 'B', 'c++', '...']
     """
     bare = key.strip(QUOTING + " ")
     bare = bare.rstrip(".!,;:").strip(QUOTING + " ")
@@ -120,8 +120,9 @@ _NO_ANSWER_KEYS = frozenset(map(spelling_key, NO_VOTE))
 def match_label(label: str, names: Sequence[str]) -> str | None:
     """Return a label in its known spelling, None for words for no label, else unchanged.
 
-    >>> match_label("Offer ", ["ham", "offer"]), match_label("?", ["ham"]), match_label("spam",
-    ["ham"]) ('offer', None, 'spam')
+    >>> names = ["ham", "offer"]
+    >>> [match_label(label, names) for label in ("Offer ", "?", "spam")]
+    ['offer', None, 'spam']
     """
     if label in names:
         return label

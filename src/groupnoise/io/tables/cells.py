@@ -261,7 +261,7 @@ def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
 def more_rows(n_rows: int) -> str:
     """Return a phrase about further rows, beside the first, to end a clause.
 
-    >>> further_rows(1), further_rows(2), more_rows(5)
+    >>> more_rows(1), more_rows(2), more_rows(5)
     ('', ' and in 1 other row', ' and in 4 other rows')
     """
     return "" if n_rows == 1 else f" and in {n_rows - 1} other row{'s' if n_rows > 2 else ''}"

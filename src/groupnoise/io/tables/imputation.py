@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import FloatArray
-from groupnoise.core.words import counted
+from groupnoise.core.words import Message, Topic, counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.feature_ranges import OTHER_UNITS, in_other_units
 from groupnoise.io.labels.spellings import MISSING
@@ -68,10 +68,11 @@ class Imputer:
         rows = rows[:, known]
         for at in np.flatnonzero(in_other_units(rows, low, median, high)):
             here = f"{rows[:, at].min():.4g} to {rows[:, at].max():.4g}"
-            self.report(
+            sentence = (
                 f"column {names[at]!r} goes from {here}, and went from {low[at]:.4g} to "
                 f"{high[at]:.4g} where the model learned: {OTHER_UNITS}"
             )
+            self.report(Message(sentence, Topic.UNITS))
 
     def fill_table(self, table: Table, columns: Sequence[str]) -> Table:
         """Return the table with missing numbers of these columns imputed."""
