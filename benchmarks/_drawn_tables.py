@@ -200,7 +200,7 @@ def texts(packages: Packages, n_words: int = 1000) -> Table:
 
 
 def dependencies(packages: Packages) -> Table:
-    """Return what programs depend on, as zeros and ones."""
+    """Return the dependencies of programs as binary features."""
     rows = [row for row in programs(packages.folder) if row.get("Depends")]
     names = CountVectorizer(
         binary=True,

@@ -1,4 +1,4 @@
-"""Tables of the page of evidence: parts, the folds of others, and how sure a difference is."""
+"""Tables of docs/evidence.md: ablations, published folds, and significance of differences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEST_TO_TRAIN = 1 / 8
 
 
 def ablation_table(result: dict[str, Any]) -> str:
-    """Return a line per part and a column per data set: what the figure loses without it."""
+    """Return a line per part and a column per data set: the loss of the metric without it."""
     rows = result["rows"]
     sets = list(dict.fromkeys(row["set"] for row in rows))
     found = {(row["set"], row["part"]): row for row in rows}
@@ -45,7 +45,7 @@ def _points(row: dict[str, Any]) -> str:
 
 
 def folds_table(result: dict[str, Any]) -> str:
-    """Return accuracy on new and training rows under the folds of VI-PLL, and what is in print."""
+    """Return accuracy on new and training rows in the folds of VI-PLL, with published results."""
     names = {"recipe": "**`ours`, recipe**", "plain": "**`ours`, default `fit`**"}
     sets = list(result["published"])
     lines = []
@@ -72,7 +72,7 @@ def folds_table(result: dict[str, Any]) -> str:
 
 
 def ten_folds_table(result: dict[str, Any]) -> str:
-    """Return accuracy by ten folds, beside what is in print."""
+    """Return ten-fold accuracy, with published results."""
     sets = [row["set"] for row in result["rows"]]
     ours = [f"**{row['accuracy']:.3f}** ± {row['std']:.3f}" for row in result["rows"]]
     others = [
@@ -173,7 +173,7 @@ def ablation_order_table(result: dict[str, Any]) -> str:
 
 
 def click_chance_table(result: dict[str, Any]) -> str:
-    """Return how far `ours` is ahead on every log, and what other users might have changed."""
+    """Return the lead of `ours` on every log, with an interval over users."""
     lines = []
     for row in result["rows"]:
         baseline = f"{row['its figure']:.3f} ({row['baseline']})"

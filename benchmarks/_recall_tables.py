@@ -40,7 +40,7 @@ METRICS = (
 
 
 def leave_one_out_table(result: dict[str, Any]) -> str:
-    """One line per log: our baselines, ours, and the best that others chose on validation."""
+    """One line per log: baselines, ours, and the best published result chosen on validation."""
     lines = []
     measured = _measured(result)
     for log in read_recall_sets():
@@ -107,7 +107,7 @@ def time_split_table(result: dict[str, Any]) -> str:
 
 
 def metrics_table(result: dict[str, Any], log: str = "movietweetings") -> str:
-    """One line per method on one log, leave-one-out: what a recall stage is judged by."""
+    """One line per method on one log, leave-one-out: metrics of a recall stage."""
     lines = []
     for method, title in METHODS.items():
         rows = [r for r in result["rows"] if _is(r, log, "leave_one_out") and r["method"] == method]
@@ -131,7 +131,7 @@ def speed_table(result: dict[str, Any]) -> str:
 
 
 def published_table(result: dict[str, Any]) -> str:
-    """Every published row, with its source and what it was chosen by."""
+    """Every published result, with its source and the part it was chosen on."""
     lines = []
     for log in read_recall_sets():
         for row in log.published:
@@ -146,7 +146,7 @@ def published_table(result: dict[str, Any]) -> str:
 
 
 def replay_table(result: dict[str, Any]) -> str:
-    """One line per recommender: what replay says it earns, and what it truly does."""
+    """One line per recommender: its estimated and its true click-through."""
     lines = []
     for method, row in result["summary"].items():
         shares = [f"{100 * row[f'{name}_holds_truth']:.0f} %" for name in ("snips", "ips")]
@@ -158,7 +158,7 @@ def replay_table(result: dict[str, Any]) -> str:
 
 
 def _measured(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all rows; what both benchmarks have run once, from the one with all protocols."""
+    """Return all rows; of those in both benchmarks, the one under all protocols."""
     had = {(r["dataset"], r["method"]) for r in result["rows"] if r["protocol"] == "leave_one_out"}
     plain = [row for row in _plain_fits() if (row["dataset"], row["method"]) not in had]
     return [*result["rows"], *plain]

@@ -27,9 +27,9 @@ NAMES = {
 ALL_SETS = "all sets"
 MAX_COLUMNS = 8
 OUTDATED = "†"
-"""What marks a figure whose settings were others than those of the recipe of now."""
+"""Marks a result with settings of an earlier recipe."""
 UNSMOOTHED = "-unsmoothed"
-"""How the rows are named that answer without an average over neighbouring ages."""
+"""Suffix of the rows without smoothing over neighbouring ages."""
 
 
 def reproduction_table(
@@ -138,7 +138,7 @@ def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
 
 
 def budget_table(result: dict[str, Any]) -> str:
-    """Return what each method cost: fits, epochs of all fits, and seconds of a trial."""
+    """Return the cost of each method: fits, epochs of all fits, and seconds of a trial."""
     costs: dict[tuple[str, str], list[str]] = {}
     for line in result["trials"]:
         dataset, method, criterion, _, _, _, settings, cost, *_ = line.split(" | ")
@@ -192,7 +192,7 @@ def _cell(rows: Sequence[dict[str, Any] | None], result: dict[str, Any]) -> str:
 def _printed(
     result: dict[str, Any], metrics: Sequence[str], columns: Sequence[str], with_rank: bool
 ) -> list[list[str]]:
-    """Return the figures in print, for the methods that have any in these columns."""
+    """Return the published results of the methods that have any in these columns."""
     rows = []
     for method, name in (("paper-mm", "MM"), ("paper", "Max-Matching")):
         cells = []
@@ -223,7 +223,7 @@ def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str
 
 
 def recall_search_table(result: dict[str, Any]) -> str:
-    """Return what was tried for next items on Beauty: one line per change, as it came."""
+    """Return the changes tried on Beauty, one line each, in order."""
     rows = [
         [row["change"], f"{row['fit_seconds']:.0f}", *_hit_and_ndcg(row["validation"])]
         for row in result["rows"]
@@ -251,7 +251,7 @@ def _hit_and_ndcg(figures: dict[str, float]) -> list[str]:
 
 
 def normalisation_search_table(result: dict[str, Any]) -> str:
-    """Return what the second normalization is worth: a line per data set and kind of candidates."""
+    """Return the effect of the second normalization: a line per data set and kind of candidates."""
     places: dict[str, dict[str, str]] = {}
     for row in result["rows"]:
         drawn = row["drawn"]
@@ -263,7 +263,7 @@ def normalisation_search_table(result: dict[str, Any]) -> str:
 
 
 def background_cost_table(result: dict[str, Any]) -> str:
-    """Return what background costs: a line per course of the temperature."""
+    """Return the effect of background: a line per temperature schedule."""
     cells: dict[str, dict[bool, str]] = {}
     for row in result["rows"]:
         course = "{:g} to {:g}".format(*row["temperature"])
@@ -274,7 +274,7 @@ def background_cost_table(result: dict[str, Any]) -> str:
 
 
 def candidate_search_table(result: dict[str, Any]) -> str:
-    """Return what was tried for candidate labels: a line per data set and scaling."""
+    """Return the search on candidate labels: a line per data set and scaling."""
     courses = list(dict.fromkeys(tuple(row["temperature"]) for row in result["rows"]))
     places = dict.fromkeys((row["dataset"], row["scaling"]) for row in result["rows"])
     found = {(row["dataset"], row["scaling"], *row["temperature"]): row for row in result["rows"]}

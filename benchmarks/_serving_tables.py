@@ -66,7 +66,7 @@ def framework_table(result: dict[str, Any]) -> str:
 
 
 def cold_items_table(result: dict[str, Any]) -> str:
-    """One column per log; new items by method, and what known items lose."""
+    """One column per log; new items by method, and the loss on known items."""
     logs = result["logs"]
     first = next(iter(logs.values()))
     alone = [log["hit@10"]["features"].get("all, one at a time") for log in logs.values()]

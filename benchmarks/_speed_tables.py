@@ -9,7 +9,7 @@ from _record import markdown
 
 
 def step_time_table(result: dict[str, Any]) -> str:
-    """One line per number of threads, selection and what ours is held against."""
+    """One line per number of threads, selection and reference implementation."""
     rows = []
     for threads, comparisons in result["comparisons"].items():
         for name, found in comparisons.items():
@@ -67,7 +67,7 @@ def profile_table(result: dict[str, Any]) -> str:
 
 
 def limits_table(result: dict[str, Any]) -> str:
-    """One line per kind of work, beside what the machine and bare calls would take."""
+    """One line per kind of work, with the limits of the machine and of bare calls."""
     parts = ("products", "memory", "bare", "ours")
     forms = [f"{{{part}_ms:.1f}}" for part in parts]
     rows = _rows(result["rows"], *forms, "**{share_of_bare:.0%}**")
@@ -84,7 +84,7 @@ MAX_LOAD = 3.0
 
 
 def history_threads_table(result: dict[str, Any]) -> str:
-    """One line per way to train on long histories, and what products alone would take below."""
+    """One line per way to train on long histories, and the time of products alone below."""
     # On cores with other work the clock says nothing.
     is_quiet = result["load"] <= MAX_LOAD
     return markdown(

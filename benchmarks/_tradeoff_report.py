@@ -169,7 +169,7 @@ def _short(selections: list[str]) -> list[str]:
 
 
 def trade_off_sets(result: dict[str, Any]) -> str:
-    """One line per data set: what weighting gains, and what each way to choose reached."""
+    """One line per data set: the gain of weighting, and the result of each criterion."""
     ways = ["best on test", "oracle", "auto", *_fixed_cells(result)]
     names = ["best cell", "oracle", "**auto**", *_fixed_cells(result), "oracle, refitted"]
     names.append("**auto, refitted**")

@@ -166,7 +166,7 @@ def _over_seeds(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any
 
 
 def ranked(figures: Figures) -> tuple[float, dict[str, float], int]:
-    """Return the mean ranks of ours and of the others that ran on every set, and how many sets."""
+    """Return the mean ranks of ours and of the others on shared sets, and their number."""
     shared = [values for values in figures.values() if OURS in values and len(values) > 1]
     methods = sorted(set.intersection(*map(set, shared)))
     ranks = np.mean([rankdata([-values[each] for each in methods]) for values in shared], axis=0)
@@ -199,7 +199,7 @@ def _ranked_row(title: str, figures: Figures) -> list[object]:
 
 
 def clicks_table(result: dict[str, Any]) -> str:
-    """One line per log: what is simple, two networks, ours with what it took, and its price."""
+    """One line per log: baselines, ours with its choice, and the cost of its fit."""
     titles = ["popularity", "item-CF", "ALS", "EASE", "SASRec", "LRURec"]
     lines = []
     for log, rows in _over_seeds(result["rows"]).items():

@@ -1,4 +1,4 @@
-"""What each part of `ours` brings: one part is taken away at a time, on ten small data sets.
+"""Ablation of `ours`: one part is removed at a time, on ten small data sets.
 
     python benchmarks/ablation.py [SEEDS]        # such as 40:50; resumes where it stopped
     python benchmarks/ablation.py --report       # from what is done
@@ -110,7 +110,7 @@ CHANGES: dict[str, dict[str, Settings]] = {
         "clicks": {"n_members": 1},
     },
 }
-"""For each part, what stands in its place; a part that a setting does not have is left out."""
+"""Replacements of each part, by setting."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ STUDY_SETS = (
 
 
 def main() -> None:
-    """Run what is missing, then write the table."""
+    """Run missing trials, then write the table."""
     words = sys.argv[1:]
     LOG.parent.mkdir(parents=True, exist_ok=True)
     if "--report" not in words:
@@ -228,7 +228,7 @@ def run_set(study: StudySet, seed: int) -> None:
 
 
 def read_log() -> list[dict[str, Any]]:
-    """Return what is done: the trials of the result file, and those of the log."""
+    """Return finished trials: those of the result file and of the log."""
     trials = [*map(_read_line, recorded("ablation", "trials")), *read_lines(LOG, dict)]
     newest = {(each["set"], each["part"], each["seed"]): each for each in trials}
     return list(newest.values())
@@ -247,7 +247,7 @@ def _read_line(line: str) -> dict[str, Any]:
 
 
 def summarise(trials: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the mean of the whole on every set, and what each part brings to it."""
+    """Return the mean of the full method on every set, and the contribution of each part."""
     found = {(each["set"], each["part"], each["seed"]): each["figure"] for each in trials}
     rows, p_values = [], {}
     for study in STUDY_SETS:

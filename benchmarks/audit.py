@@ -1,4 +1,4 @@
-"""How well an audit finds planted noise, and what retraining on the cleaned copy does.
+"""How well an audit finds planted noise, and the effect of retraining on the cleaned copy.
 
 Bag labels are made wrong, candidate sets lose their true label, and the shop simulates stray
 clicks; the audit is told nothing of it. Every set is audited out of sample by cross-fitting.
@@ -44,7 +44,7 @@ N_LETTERS = 4000
 
 @dataclass(frozen=True)
 class Planted:
-    """Data whose noise is known, the estimator to audit it with, and a test of what it learned."""
+    """Data with known noise, the estimator to audit it with, and a test of the estimator."""
 
     data: Any
     estimator: Any

@@ -30,7 +30,7 @@ def seconds_to_fit_and_predict(model: Any, train: tuple[Any, Any], queries: Any)
 
 
 def neighbours(rows: Any, candidates: Any, truth: Any) -> dict[str, float]:
-    """Time both on the same rows, each predicting as many rows as it was fitted on."""
+    """Time both on the same rows, for fit and prediction of all of them."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
         theirs.append(

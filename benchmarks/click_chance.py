@@ -1,4 +1,4 @@
-"""How far a lead among clicks might come from the users who happened to be in the log.
+"""Confidence intervals over users of the leads on click logs.
 
     python benchmarks/click_chance.py --data DIRECTORY
 

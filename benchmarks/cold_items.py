@@ -1,4 +1,4 @@
-"""New items: how well those are placed by their features that nobody has clicked.
+"""Cold items: recommendation of new items by their features.
 
     python benchmarks/cold_items.py --data shop movietweetings beauty toys
 
@@ -225,7 +225,7 @@ def known_hits(
 
 
 def main() -> None:
-    """Measure each log and write a result file after each, beside what it holds of others."""
+    """Evaluate each log, and update the result file after each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["shop", "movietweetings", "beauty", "toys"])
     parser.add_argument("--seed", type=int, default=0)

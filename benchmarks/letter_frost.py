@@ -63,7 +63,7 @@ def one_fold(seed: int, fold: int, blocks: bool) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run what is missing, and write the table."""
+    """Run missing folds, and write the table."""
     given = [each for each in sys.argv[1:] if each != "--blocks"]
     blocks = "--blocks" in sys.argv
     name = "letter_frost_blocks" if blocks else "letter_frost"

@@ -130,7 +130,7 @@ def parts_of(name: str, run: int, part: str) -> tuple[BagDataset, BagDataset]:
 
 
 def trial(name: str, n_false: int, run: int, part: str) -> dict[str, Any]:
-    """Return what one run reached."""
+    """Return the metrics of one run."""
     training, scored = parts_of(name, run, part)
     truth, n_classes = single_label(training.labels), training.labels.shape[1]
     candidates = add_false_labels(truth, n_classes, n_false=n_false, random_state=1000 + run)

@@ -1,4 +1,4 @@
-"""Ten nights of a shop: yesterday's model that goes on, beside retraining every night.
+"""Ten nightly updates of a model, compared with retraining every night.
 
     python benchmarks/nightly.py --data shop --days 6 --arms stale update plain decided today
     python benchmarks/nightly.py --data movietweetings --arms stale decided update

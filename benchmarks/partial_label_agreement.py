@@ -1,4 +1,4 @@
-"""Put the partial-label baselines beside the figures published for them.
+"""Compare the partial-label baselines with published results.
 
     python benchmarks/partial_label_agreement.py
     python benchmarks/partial_label_agreement.py --methods pl-svm clpl --datasets lost
@@ -139,7 +139,7 @@ def fits(
 
 
 def mean_of(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """Return what one setting reached over the splits, whether or not it was chosen."""
+    """Return the mean metrics of one setting over the splits."""
     return {
         **records[0]["chosen"],
         "validation": round(100 * float(np.mean([r["validation"] for r in records])), 1),

@@ -1,4 +1,4 @@
-"""Prediction sets calibrated without a true label: do they hold the truth as often as they say.
+"""Coverage of prediction sets calibrated without true labels.
 
     python benchmarks/prediction_sets.py
 
@@ -30,7 +30,7 @@ ALPHA, MAX_ROWS, KNOWN = 0.1, 2000, 100
 MIN_CLASS = 60
 """Test rows that a class needs, over all seeds, to be counted by itself."""
 NEAR = 0.02
-"""How far from what is asked a coverage may be."""
+"""Tolerance of the coverage."""
 BAGS = (
     "diabetes 1 in 3",
     "transfusion 1 in 3",
@@ -42,11 +42,11 @@ BAGS = (
 )
 """Sets of bags, of positive and negative ones and of several labels."""
 CHANCE = 0.05
-"""Chance at which any of the classes of a set would be called too low by mistake."""
+"""Family-wise error rate over the classes of a set."""
 
 
 def measured(trials, name):
-    """Return how often sets hold the truth, how large they are, and what classes have."""
+    """Return coverage, mean size and coverage by class of prediction sets."""
     hits = np.concatenate([hit for hit, _, _ in (each[name] for each in trials)])
     truth = np.concatenate([own for _, own, _ in (each[name] for each in trials)])
     sizes = np.concatenate([size for _, _, size in (each[name] for each in trials)])
@@ -70,7 +70,7 @@ def measured(trials, name):
 
 
 def trial(data, seed, encoder):
-    """Return which test rows each kind of set holds, and what abstaining at a risk of .1 brings."""
+    """Return the coverage of each kind of set, and of abstention at a risk of .1."""
     generator = np.random.default_rng([seed, 7])
     order = generator.permutation(len(data.features))
     n_test = len(order) // 4

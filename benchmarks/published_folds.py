@@ -1,4 +1,4 @@
-"""Candidate labels by the folds of others: stratified five-fold, seed 42, features from 0 to 1.
+"""Candidate labels in published folds: stratified five-fold, seed 42, features from 0 to 1.
 
     python benchmarks/published_folds.py recipe|plain [SET ...]
 
@@ -116,7 +116,7 @@ def run_fold(name: str, method: str, fold: int) -> dict[str, Any]:
 
 
 def published() -> dict[str, dict[str, dict[str, list[float]]]]:
-    """Return the accuracies in print: set, method, part, fold by fold."""
+    """Return the published accuracies by set, method, part and fold."""
     found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for line in PUBLISHED.split("\n")[1:-1]:
         name, method, *figures = line.split()
@@ -155,7 +155,7 @@ def differences(trials: list[dict[str, Any]], method: str) -> list[dict[str, Any
 
 
 def read_log() -> list[dict[str, Any]]:
-    """Return what is done: the trials of the result file, and those of the log.
+    """Return finished trials: those of the result file and of the log.
 
     Trials that do not say when they were made are as old as the file at least.
     """
@@ -169,7 +169,7 @@ def read_log() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Run what is missing, and write the table."""
+    """Run missing folds, and write the table."""
     method, *names = sys.argv[1:]
     LOG.parent.mkdir(exist_ok=True)
     for name in names or OF_SETS:

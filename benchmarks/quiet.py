@@ -1,4 +1,4 @@
-"""Figures of speed are taken while nothing else runs, or marked as disturbed.
+"""Time measurements on a quiet machine, or marked as disturbed.
 
     python benchmarks/quiet.py            # how quiet is this machine now?
 
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class QuietFigure(Generic[Result]):
-    """What a task gave, and how much of a core others took meanwhile (1.0 is one core)."""
+    """The result of a task, and the load of other processes meanwhile (1.0 is one core)."""
 
     value: Result
     disturbance: float
@@ -38,7 +38,7 @@ class QuietFigure(Generic[Result]):
         return self.disturbance <= MAX_DISTURBANCE
 
     def as_record(self) -> dict[str, Any]:
-        """Return what a result file keeps of it."""
+        """Return the record for a result file."""
         return {"others_took": round(self.disturbance, 3), "disturbed": not self.is_quiet}
 
 

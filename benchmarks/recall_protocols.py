@@ -1,4 +1,4 @@
-"""Keep what `groupnoise reproduce recall` found as a result file.
+"""Record the trials of `groupnoise reproduce recall` in a result file.
 
     groupnoise reproduce recall --protocol leave_one_out,time:0.9 --output runs
     python benchmarks/recall_protocols.py runs/recall/trials.jsonl

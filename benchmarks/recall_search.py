@@ -1,4 +1,4 @@
-"""What was tried to rank the whole catalogue better, one change at a time.
+"""Search for better ranking in the whole catalogue, one change at a time.
 
     python benchmarks/recall_search.py                        # every change, on Beauty
     python benchmarks/recall_search.py --dataset amazon-toys-and-games-5core
@@ -58,7 +58,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Run the changes that were asked for and keep their figures."""
+    """Run the given changes and record their metrics."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", default=list(CHANGES), choices=list(CHANGES))
     parser.add_argument("--dataset", default="amazon-beauty-5core")

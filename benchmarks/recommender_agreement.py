@@ -1,4 +1,4 @@
-"""Put the baseline recommenders beside the figures published for them.
+"""Compare the baseline recommenders with published results.
 
     python benchmarks/recommender_agreement.py counting
     python benchmarks/recommender_agreement.py networks --datasets amazon-video-games

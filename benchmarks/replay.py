@@ -49,7 +49,7 @@ METHODS: dict[str, Any] = {
 
 
 def true_click_through(model: Any, simulated: Any, histories: dict[int, list[int]]) -> float:
-    """Return what a model would really earn, showing one of its best items evenly."""
+    """Return the true click-through of a model that shows one of its best items uniformly."""
     lists, _ = model.recommend(list(histories.values()), top=TOP)
     policy = np.zeros(simulated.chances.shape)
     np.put_along_axis(policy, lists, 1 / TOP, axis=1)

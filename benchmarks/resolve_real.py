@@ -1,4 +1,4 @@
-"""Which label `resolve` gives the rows of real partial-label sets, out of fold.
+"""Labels of `resolve` on real partial-label sets, out of fold.
 
     python benchmarks/resolve_real.py lost msrcv2 birdsong --seeds 0 1 2
 

@@ -1,4 +1,4 @@
-"""SASRec on Video, leave-one-out, with the loss of its paper, beside the figure in print.
+"""SASRec on Video, leave-one-out, with the loss of its paper, and the published result.
 
     python benchmarks/sasrec_published.py [EPOCHS]        # 80 by default; some ten minutes
     python benchmarks/sasrec_published.py --report        # from what is done
@@ -75,7 +75,7 @@ def run(max_epochs: int) -> None:
 
 
 def main() -> None:
-    """Run, and write what came of it."""
+    """Run, and write the result file."""
     if "--report" not in sys.argv:
         run(int(sys.argv[1]) if len(sys.argv) > 1 else 80)
     lines = read_lines(LOG, dict)

@@ -188,13 +188,13 @@ def command(*words: Any, keep_answer: bool = False) -> dict[str, Any]:
 
 
 def processor_seconds() -> float:
-    """Return what all commands that have ended took of all processors."""
+    """Return the processor seconds of all finished commands."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def watch(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Wait for a process; return what the largest of it and its children took at its peak.
+    """Wait for a process; return the peak memory of the largest of it and its children.
 
     `peak_gb` counts pages of mapped files, which the system can take back; `own_gb` does not.
     """
@@ -290,7 +290,7 @@ def ask(address: str, history: list[int]) -> float:
 
 
 def measured_machine(folder: Path) -> Machine:
-    """Measure what one worker does in a processor second, and what it takes besides steps."""
+    """Measure the steps of one worker per processor second, and its overhead."""
     stored = json.loads((RESULTS / "workers.json").read_text())["throughput"]["rates"]
     rates = {name: stored[name] for name in ("network", "latency")} | {"flops": measured_flops()}
     free = {**rates, "row_bytes": math.inf, "entries": math.inf}
@@ -327,7 +327,7 @@ def measured_flops() -> float:
 
 
 def estimate(machine: Machine, n_groups: int, n_items: int) -> dict[str, Any]:
-    """Return what `estimate_cost` expects of one worker of the fit."""
+    """Return the estimate of `estimate_cost` for one worker of the fit."""
     size = TrainingSize(
         n_groups=n_groups,
         n_items=n_items,

@@ -1,4 +1,4 @@
-"""What was tried on validation parts: test parts are not touched.
+"""Searches on validation parts; test parts are not used.
 
     python benchmarks/searches.py bags           # how long to train, from which temperature
     python benchmarks/searches.py background     # bags with background, and trained without it
@@ -43,7 +43,7 @@ NORMALISATIONS = ("both", "objects")
 LEVELS = (None, {"epsilon": 0.7, "tau": 3}, {"epsilon": 0.7, "tau": 6})
 SEEDS = {"bags": "0:8", "background": "0:8", "candidates": "0:4", "normalisation": "0:6"}
 Tried = Iterable[tuple[dict[str, Any], Callable[[int], float]]]
-"""What is varied, and what fits and scores it under a seed."""
+"""Varied settings, and the function that fits and scores them under a seed."""
 
 
 def plain_settings(recipe: str, dataset: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def candidate_trials(data: PartialLabelDataset, settings: dict[str, Any]) -> Tri
 
 
 def normalisation_trials(data: PartialLabelDataset, settings: dict[str, Any]) -> Tried:
-    """Vary what is normalized over, and how candidates came about."""
+    """Vary the normalization, and the noise of the candidates."""
     for level, normalize in itertools.product(LEVELS, NORMALISATIONS):
         fixed = {**settings, "normalize": normalize, "n_members": 1}
         yield (

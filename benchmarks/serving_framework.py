@@ -94,7 +94,7 @@ def write_catalogue(
 
 
 def write_script(path: Path, histories: list[list[int]]) -> None:
-    """Write what wrk asks, a request after the other."""
+    """Write the requests of wrk."""
     bodies = ",".join(f"'{json.dumps({'histories': [one], 'top': TOP})}'" for one in histories)
     path.write_text(
         f"local bodies = {{{bodies}}}\nlocal n = 0\n"
@@ -237,7 +237,7 @@ def against_scoring(folder: Path, rounds: int, seconds: int) -> dict[str, Any]:
 
 
 def by_processes(folder: Path, name: str, rounds: int, seconds: int) -> dict[str, Any]:
-    """Return what two processes do beside one, with 64 clients."""
+    """Return the rate of two processes relative to one, with 64 clients."""
     services = {n: Running(SERVE, folder / name, n) for n in (1, PROCESSES)}
     runs: dict[int, list[dict[str, float]]] = {n: [] for n in services}
     try:

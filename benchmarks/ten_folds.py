@@ -1,4 +1,4 @@
-"""Candidate labels by stratified ten-fold cross-validation, the habit of the field: a default fit.
+"""Candidate labels by stratified ten-fold cross-validation: a default fit.
 
     python benchmarks/ten_folds.py [SET ...]
 
@@ -53,7 +53,7 @@ def run_fold(name: str, fold: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run all folds of the sets asked for, and write the figures beside those in print."""
+    """Run all folds of the given sets, and write the results beside published ones."""
     rows, trials = [], []
     for name in sys.argv[1:] or SETS:
         trials += (own := [run_fold(name, fold) for fold in range(N_FOLDS)])

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def run_set(study: StudySet, seed: int, log: Path, *, grid_only: bool) -> None:
-    """Fit and judge what is not in the log yet: every cell of the grid, then "auto"."""
+    """Fit and evaluate missing cells: the grid, then "auto"."""
     done = [
         cell for cell in read_lines(log, dict) if (cell["set"], cell["seed"]) == (study.name, seed)
     ]
@@ -111,7 +111,7 @@ def judge_cell(study: StudySet, parts: Any, strength: float, selection: str, see
 
 
 def judge_automatic(study: StudySet, parts: Any, oracle: Cell, seed: int) -> Figures:
-    """Fit on the first two parts together: what "auto" chooses, and what the oracle chose."""
+    """Fit on the first two parts together: the choice of "auto", and of the oracle."""
     whole = parts.with_held_out()
     automatic = whole.fit({**study.settings, **AUTOMATIC}, seed)
     informed = whole.fit(

@@ -1,4 +1,4 @@
-"""Bags nobody tuned for: ours without a parameter beside baselines at their defaults.
+"""Bags that nobody tuned for: a default fit and baselines at their defaults.
 
     python benchmarks/unseen_bags.py [--seeds 0,1] [--methods ...] [--log FILE] [SET ...]
 

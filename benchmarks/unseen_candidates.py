@@ -1,4 +1,4 @@
-"""Candidate labels nobody tuned for: ours without a parameter beside every baseline at its default.
+"""Candidate labels that nobody tuned for: a default fit and baselines at their defaults.
 
     python benchmarks/unseen_candidates.py --log runs/unseen_candidates.jsonl
     python benchmarks/unseen_candidates.py --parts check --seeds 0:3
@@ -27,7 +27,7 @@ LARGE = ("letter 20000 uniform",)
 
 
 def main() -> None:
-    """Run what the log lacks, and keep means, ranks, wins and how far we are behind."""
+    """Run missing trials, and write means, ranks, wins and regret."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--parts", nargs="+", default=["design", "check"])
     parser.add_argument("--datasets", nargs="+", help="only these sets")

@@ -1,4 +1,4 @@
-"""A plain fit beside what is simple: leave-one-out, whole catalogues, one setting for all logs.
+"""Click logs: a default fit and baselines, leave-one-out in the whole catalogue.
 
     python benchmarks/unseen_clicks.py shop movietweetings --data DIRECTORY
 
@@ -62,7 +62,7 @@ METHODS: dict[str, Any] = {
     "max-matching": lambda seed: MaxMatchingRecommender(random_state=seed),
 }
 NETWORKS = ("sasrec", "lrurec")
-"""Stopped where the validation clicks say."""
+"""Methods with early stopping on the validation clicks."""
 
 
 def read_log(name: str, data: Path) -> list[np.ndarray]:
@@ -85,7 +85,7 @@ def read_log(name: str, data: Path) -> list[np.ndarray]:
 
 
 def as_groups(histories: list[np.ndarray], targets: list[int] | None = None) -> Groups:
-    """Return histories as groups, with what came next if that is given."""
+    """Return histories as groups, with targets if given."""
     offsets = np.concatenate([[0], np.cumsum([len(history) for history in histories])])
     return Groups(np.concatenate(histories), offsets, None if targets is None else targets)
 
@@ -148,7 +148,7 @@ def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure the asked-for logs and add their rows to the result file."""
+    """Evaluate logs and add their rows to the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("logs", nargs="*", default=[*DESIGN, *CHECK])
     parser.add_argument("--methods", nargs="*", default=[m for m in METHODS if m not in NETWORKS])

@@ -1,4 +1,4 @@
-"""Try values beyond the ends of grids at which baselines stood in the last tables.
+"""Values beyond the grids whose ends baselines chose in the final tables.
 
     python benchmarks/wider_grids.py --seeds 100:110
     python benchmarks/wider_grids.py cc --seeds 100:103
@@ -45,7 +45,7 @@ CASES: tuple[tuple[str, str, str, str, float, list[float]], ...] = (
     ("mil", "spambase-bags", "gicf", "learning_rate", 1.0, [10.0]),
     ("mil", "spambase-bags", "imil", "learning_rate", 1e-3, [1e-4]),
 )
-"""Recipe, data set, method, parameter, the end that was often taken, and what lies beyond it."""
+"""Recipe, data set, method, parameter, the end that was often chosen, and values beyond it."""
 
 
 def main() -> None:
@@ -94,7 +94,7 @@ def chosen_trials(name: str, dataset: str, method: str) -> dict[int, TrialResult
 
 
 def split_row(kept: TrialResult, further: TrialResult, parameter: str) -> dict[str, Any]:
-    """Return what the values beyond the end would have changed on one split."""
+    """Return the effect of the values beyond the end on one split."""
     # Kept values have four digits; at a tie the value that comes first in a grid stays.
     is_taken = round(further.validation, 4) > kept.validation
     return {

@@ -1,4 +1,4 @@
-"""Peak memory of a piece of work, beyond what the process held before it."""
+"""Peak memory of a piece of work, above the memory in use before."""
 
 from __future__ import annotations
 

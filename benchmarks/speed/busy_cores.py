@@ -1,4 +1,4 @@
-"""How much slower work becomes when another process keeps one core busy.
+"""Slowdown when another process keeps one core busy.
 
     python benchmarks/speed/busy_cores.py
 

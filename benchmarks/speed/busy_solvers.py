@@ -1,4 +1,4 @@
-"""What solving in closed form costs beside a busy core: all threads of OpenBLAS, and the rule.
+"""Time of closed-form solvers beside a busy core: with all threads of OpenBLAS, and by the rule.
 
     python benchmarks/speed/busy_solvers.py
 
@@ -87,7 +87,7 @@ import os
 os.sched_setaffinity(0, {0})
 while os.getppid() == %d: pass
 """
-"""Burns as long as who started it lives."""
+"""Burns as long as its parent lives."""
 BEFORE = """
 import numpy as np, time
 from groupnoise import configure_threads

@@ -1,4 +1,4 @@
-"""Processor time of whole fits at fixed parameters, beside the package as it was.
+"""Processor time of fits at fixed parameters, before and after a change of the package.
 
     python benchmarks/speed/fits.py before/src --data DIRECTORY
 

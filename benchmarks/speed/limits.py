@@ -1,4 +1,4 @@
-"""What the machine and bare torch could do in the time of a training step and of an export.
+"""Limits of the machine and of bare torch for a training step and an export.
 
     python benchmarks/speed/limits.py
 
@@ -84,7 +84,7 @@ def measure_step(
     negatives: int,
     n_steps: int = 0,
 ) -> dict[str, Any]:
-    """Return the time of a marginal step and of what it cannot do without."""
+    """Return the time of a marginal step and of its unavoidable parts."""
     groups = long_tailed(n_items, batch)
     generator = torch.Generator().manual_seed(0)
     table = EmbeddingEncoder(n_items, dim, sparse=True, generator=generator)

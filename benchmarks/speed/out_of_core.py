@@ -1,4 +1,4 @@
-"""Training from windows on disk: does shuffling by pools cost accuracy, and what memory it takes.
+"""Training from windows on disk: accuracy of shuffling by pools, and memory.
 
 Accuracy: the recommender on a click log, all windows shuffled at once against pools of blocks of
 neighbouring windows. Neighbours are windows of one user, so a bad shuffle would show. Memory: one

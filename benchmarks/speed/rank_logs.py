@@ -45,7 +45,7 @@ DEEP: dict[str, Any] = {
 }
 """What plain fits take on both logs, without the linear evidence that they add on the second."""
 N_LEARNED = 200
-"""Histories that the slow ones learn from: what is learned does not change the time to rank."""
+"""Training histories of slow methods: the fit does not change the time to rank."""
 METHODS: dict[str, Callable[[], Any]] = {
     "popularity": PopularityRecommender,
     "item-CF": ItemCFRecommender,

@@ -125,7 +125,7 @@ def public_step(groups: Groups) -> Callable[[int], None]:
 def our_parts(
     selection: str, n_negatives: int, generator: torch.Generator
 ) -> tuple[MatchingModel, PairMatching, GroupObjective, list[Optimizer]]:
-    """Return what a training is made of: model, pair matching, objective and optimizers."""
+    """Return model, pair matching, objective and optimizers."""
     table = EmbeddingEncoder(N_ITEMS, DIM, sparse=True, generator=generator)
     model = MatchingModel(table, table, n_targets=N_ITEMS)
     return (

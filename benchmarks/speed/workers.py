@@ -110,7 +110,7 @@ def now() -> str:
 
 
 def run(part: str, count: int) -> Any:
-    """Run a part of this script as workers under torchrun and return what the first reports."""
+    """Run a part of this script under torchrun and return the report of the first worker."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
@@ -281,7 +281,7 @@ def measure_memory(report: Path) -> None:
 
 
 def train_case(case: Case, workers: Any) -> dict[str, Any]:
-    """Train two epochs and return what the second took, after warm-up in the first."""
+    """Train two epochs and return the time of the second, after warm-up in the first."""
     import numpy as np
     import torch
 

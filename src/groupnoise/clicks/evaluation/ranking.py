@@ -131,15 +131,38 @@ def rank_targets(
     [1, 3]
     """
     check_choice("protocol", protocol, PROTOCOLS)
-    targets = _checked_targets(groups, n_items)
-    is_full = protocol == "full"
-    own = groups if is_full else None
-    excluded = Exclusions(own, groups if seen is None else seen, targets, n_items)
-    if is_full:
-        return _rank_by_slices(scorer, groups, targets, n_items, excluded)
+    if protocol == "full":
+        return _rank_by_slices(scorer, _Task.of(groups, n_items, seen))
+    task = _Task.of(groups, n_items, seen, repeats_among_all=False)
     check_count("n_negatives", n_negatives)
-    negatives = draw_negatives(excluded, n_items, n_negatives, generator_from(random_state))
-    return _rank_among(scorer, groups, np.column_stack([targets, negatives]))
+    negatives = draw_negatives(task.excluded, n_items, n_negatives, generator_from(random_state))
+    return _rank_among(scorer, groups, np.column_stack([task.targets, negatives]))
+
+
+class _Task(NamedTuple):
+    """Targets to rank, and the items that each is not compared with."""
+
+    groups: Groups
+    targets: IntArray
+    n_items: int
+    excluded: Exclusions
+
+    @classmethod
+    def of(
+        cls, groups: Groups, n_items: int, seen: Groups | None, *, repeats_among_all: bool = True
+    ) -> _Task:
+        """Return the task of checked targets; a repeat may be ranked among all items."""
+        targets = _checked_targets(groups, n_items)
+        seen = groups if seen is None else seen
+        histories = groups if repeats_among_all else None
+        return cls(groups, targets, n_items, Exclusions(histories, seen, targets, n_items))
+
+    def subset(self, rows: IntArray) -> _Task:
+        """Return some of the targets, in rising order."""
+        excluded = self.excluded.subset(rows)
+        return self._replace(
+            groups=self.groups.subset(rows), targets=self.targets[rows], excluded=excluded
+        )
 
 
 class RankedLists(NamedTuple):
@@ -160,20 +183,15 @@ def rank_and_list(
 ) -> RankedLists:
     """Rank each target in the whole catalogue, and return the recommended items too."""
     check_count("top", top)
-    targets = _checked_targets(groups, n_items)
-    excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)
     lists = np.full((len(groups), top), -1, dtype=np.int64)
-    ranks = _rank_in_catalogue(scorer, groups, targets, n_items, excluded, lists)
-    return RankedLists(*ranks, lists)
+    return RankedLists(*_rank_in_catalogue(scorer, _Task.of(groups, n_items, seen), lists), lists)
 
 
 def rank_by_popularity(
     popularity: FloatArray, groups: Groups, seen: Groups | None = None
 ) -> TargetRanks:
     """Rank each target among the unseen items by clicks alone, without scoring any row."""
-    n_items = len(popularity)
-    targets = _checked_targets(groups, n_items)
-    excluded = Exclusions(groups, groups if seen is None else seen, targets, n_items)
+    _, targets, n_items, excluded = _Task.of(groups, len(popularity), seen)
     rising = np.sort(popularity)
     own = popularity[targets]
     n_up_to = np.searchsorted(rising, own, side="right")
@@ -197,10 +215,9 @@ def _rank_among(scorer: Scorer, groups: Groups, candidates: IntArray) -> TargetR
     return TargetRanks(better, tied - 1)
 
 
-def _rank_by_slices(
-    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: Exclusions
-) -> TargetRanks:
+def _rank_by_slices(scorer: Scorer, task: _Task) -> TargetRanks:
     """Rank a few items at a time where the scorer offers that, and row by row where not."""
+    groups, targets, n_items, excluded = task
     n_rows = len(groups)
     better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
     is_settled = np.zeros(n_rows, dtype=bool)
@@ -216,50 +233,36 @@ def _rank_by_slices(
             )
     left = np.flatnonzero(~is_settled)
     if len(left):
-        ranks = _rank_in_catalogue(
-            scorer, groups.subset(left), targets[left], n_items, excluded.subset(left)
-        )
-        better[left], tied[left] = ranks
+        better[left], tied[left] = _rank_in_catalogue(scorer, task.subset(left))
     return TargetRanks(better, tied)
 
 
-def _rank_in_catalogue(
-    scorer: Scorer,
-    groups: Groups,
-    targets: IntArray,
-    n_items: int,
-    excluded: Exclusions,
-    lists: IntArray | None = None,
-) -> TargetRanks:
+def _rank_in_catalogue(scorer: Scorer, task: _Task, lists: IntArray | None = None) -> TargetRanks:
+    """Rank in the whole catalogue, row by row; fill `lists` with the best unseen items."""
+    groups = task.groups
     if isinstance(scorer, ReadingScorer) and len(groups) > _READ_AT_ONCE:
-        parts = []
-        for rows in _blocks(len(groups), 1, _READ_AT_ONCE):
-            own = np.r_[rows]
-            listed = None if lists is None else lists[rows]
-            part = (scorer, groups.subset(own), targets[rows], n_items, excluded.subset(own))
-            parts.append(_rank_in_catalogue(*part, listed))
+        parts = [
+            _rank_in_catalogue(
+                scorer, task.subset(np.r_[rows]), None if lists is None else lists[rows]
+            )
+            for rows in _blocks(len(groups), 1, _READ_AT_ONCE)
+        ]
         return TargetRanks(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     logits = scorer.history_logits(groups) if isinstance(scorer, ReadingScorer) else None
     if logits is not None:
-        return _rank_rows(logits, targets, n_items, excluded, _NEAR_ENTRIES, lists)
+        return _rank_rows(logits, task, _NEAR_ENTRIES, lists)
     # Small blocks where no work is shared between rows, so that scores stay in the cache.
     n_entries = _BLOCK_ENTRIES if isinstance(scorer, SlicedScorer) else _NEAR_ENTRIES
-
-    def scores_of(rows: slice) -> FloatArray:
-        return scorer.scores(groups.subset(np.r_[rows]))
-
-    return _rank_rows(scores_of, targets, n_items, excluded, n_entries, lists)
+    return _rank_rows(
+        lambda rows: scorer.scores(groups.subset(np.r_[rows])), task, n_entries, lists
+    )
 
 
 def _rank_rows(
-    scores_of: RowScores,
-    targets: IntArray,
-    n_items: int,
-    excluded: Exclusions,
-    n_entries: int,
-    lists: IntArray | None = None,
+    scores_of: RowScores, task: _Task, n_entries: int, lists: IntArray | None
 ) -> TargetRanks:
     """Rank the targets of rows that are scored block by block."""
+    _, targets, n_items, excluded = task
     n_rows = len(targets)
     better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
     for rows in _blocks(n_rows, n_items, min(n_entries, _BLOCK_ENTRIES)):
