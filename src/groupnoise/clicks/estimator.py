@@ -15,7 +15,7 @@ from groupnoise.clicks.evidence.model import Evidence
 from groupnoise.clicks.evidence.options import DECIDED, ENCODERS, REGRESSIONS, member_encoders
 from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.items.features import FeatureMap
-from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
+from groupnoise.clicks.scoring import NORMALIZATIONS, SCOPES, ScoringRule
 from groupnoise.clicks.updates import UpdatableRecommender
 from groupnoise.clicks.windows.training import CLICK_VALUES
 from groupnoise.core.checks import check_choice, check_count, check_positive
@@ -343,7 +343,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         check_positive("recency", self._in_use("recency"), allow_zero=True)
         for name in ("n_negatives", "max_epochs", "batch_size", "n_members"):
             check_count(name, self._in_use(name))
-        check_choice("scope", self.scope, ("group", "last"))
+        check_choice("scope", self.scope, SCOPES)
         check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
         if isinstance(self.linear, str):
             check_choice("linear", self.linear, ("auto",))

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from groupnoise.clicks.items.catalogue import ATTRIBUTE_SIGN
 from groupnoise.clicks.items.columns import PREFIX
 from groupnoise.clicks.items.features import FeatureMap
 from groupnoise.clicks.items.table import (
@@ -40,7 +41,7 @@ from groupnoise.recall.artifact import (
 )
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
-from groupnoise.recall.items import ATTRIBUTE_SIGN, ItemTable, pack_items
+from groupnoise.recall.items import ItemTable, pack_items
 from groupnoise.recall.vectors import MatchingVectors
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.items.catalogue import whole_number
+from groupnoise.clicks.items.catalogue import ATTRIBUTE_SIGN, CATEGORY_SEPARATOR, whole_number
 from groupnoise.core.arrays import BoolArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
@@ -25,11 +25,8 @@ MAX_LOOKED_UP = 4096
 MAX_COMPARED = 1000
 """Items sampled when two catalogues are compared."""
 _SPACE, _NEWLINE = ord(" "), ord("\n")
-CATEGORY_SEPARATOR = "|"
 CATEGORY = "category"
-ATTRIBUTE_SIGN = "="
 COMBINED_BY = ("and", "or", "not")
-"""A category written `brand=Acme` is the value Acme of the attribute brand."""
 MAX_WORDS = 8
 
 

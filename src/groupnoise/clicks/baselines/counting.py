@@ -15,7 +15,7 @@ from sklearn.base import clone
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.evidence.model import gains_by_block, hold_out_last
 from groupnoise.clicks.recommender import last_items
-from groupnoise.clicks.scoring import MIN_SIMILARITY
+from groupnoise.clicks.scoring import MIN_SIMILARITY, SCOPES
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
@@ -30,7 +30,6 @@ from groupnoise.io.folders.array_folder import (
     require_array,
 )
 
-SCOPES = ("last", "group")
 FULL_SHARE = 0.1
 MAX_FULL_ENTRIES = 1 << 26
 """Half a gigabyte in double precision."""

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from groupnoise.clicks.baselines.counting import SCOPES, item_counts
+from groupnoise.clicks.baselines.counting import item_counts
 from groupnoise.clicks.baselines.networks import WindowRecommender, binary_loss
 from groupnoise.clicks.recommender import last_items
+from groupnoise.clicks.scoring import SCOPES
 from groupnoise.core.arrays import FloatArray, IntArray, offsets_from_sizes
 from groupnoise.core.checks import check_choice
 from groupnoise.core.groups import Groups

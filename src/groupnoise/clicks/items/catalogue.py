@@ -17,6 +17,10 @@ from groupnoise.io.folders.array_folder import INTEGERS, check_offsets, require_
 if TYPE_CHECKING:
     from groupnoise.io.datasets import ClickDataset
 
+CATEGORY_SEPARATOR = "|"
+ATTRIBUTE_SIGN = "="
+"""A category written `brand=Acme` is the value Acme of the attribute brand."""
+
 
 class ClickLog(Protocol):
     """A log with one row per click: a frame, or what `read_clicks` returned."""

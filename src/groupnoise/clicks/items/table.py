@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from groupnoise.clicks.items.catalogue import Catalogue
+from groupnoise.clicks.items.catalogue import ATTRIBUTE_SIGN, CATEGORY_SEPARATOR, Catalogue
 from groupnoise.clicks.reading.blocks import read_history_text
 from groupnoise.clicks.reading.oddities import lost_zeros_message
 from groupnoise.core.arrays import IntArray
@@ -24,12 +24,9 @@ from groupnoise.io.tables.cells import check_no_empty_cells
 from groupnoise.io.tables.sources import Guesses, Report, find_source
 from groupnoise.io.tables.table import Table
 
-CATEGORY_SEPARATOR = "|"
 NO_CATEGORY = "other"
 USUAL_IN_TABLES = ("id", "code", "key", "product_code", "article", "article_number", "ean", "isbn")
 """Names of item ids in a table of items; in a log they may stand for anything."""
-ATTRIBUTE_SIGN = "="
-"""A category written `brand=Acme` is the value Acme of the attribute brand."""
 
 
 class ItemDescriptions(NamedTuple):
