@@ -200,7 +200,7 @@ def group_loss(log_pairs, log_weights, select, strength=1.0, log_mass=0.0, absen
 # Selection before the softmax: evidence added over a history
 
 
-def added_evidence(history, objects, targets, bias, blocks):
+def add_linear(history, objects, targets, bias, blocks):
     """The score of every item after a history; `blocks` are (dimensions, weights, exponent)."""
     scores = []
     for item, target in enumerate(targets):
@@ -229,7 +229,7 @@ def added_evidence_loss(history, objects, targets, bias, blocks, levelling=0.0):
     """The mean of -log P(next click), levelled, over all clicks of a history but the first."""
     losses = []
     for end in range(1, len(history)):
-        scores = added_evidence(history[:end], objects, targets, bias, blocks)
+        scores = add_linear(history[:end], objects, targets, bias, blocks)
         losses.append(levelled(log_sum_exp(scores) - scores[history[end]], levelling))
     return total(losses) / len(losses)
 
@@ -301,7 +301,7 @@ def ordered_evidence_loss(history, objects, targets, bias, blocks, weights, n_la
     """The loss of added evidence whose contexts an encoder adds to."""
     losses = []
     for end in range(1, len(history)):
-        scores = added_evidence(history[:end], objects, targets, bias, blocks)
+        scores = add_linear(history[:end], objects, targets, bias, blocks)
         reading = recurrent_reading([objects[click] for click in history[:end]], weights, n_layers)
         scores = [
             score + dot(reading, target) for score, target in zip(scores, targets, strict=True)

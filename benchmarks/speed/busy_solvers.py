@@ -42,9 +42,9 @@ task = lambda: ALSRecommender(max_epochs=3, random_state=0).fit(histories)
 """,
     "leading eigenvectors, 2000 items": """
 from scipy import sparse
-from groupnoise.clicks.evidence.spectral import leading_of_gram
+from groupnoise.clicks.evidence.spectral import gram_eigenvectors
 rows = sparse.random_array((6000, 2000), density=0.01, rng=draws, format="csr").astype("f4")
-task = lambda: leading_of_gram(sparse.csr_array(rows), 256, 0)
+task = lambda: gram_eigenvectors(sparse.csr_array(rows), 256, 0)
 """,
     "SURE, 1347 rows": """
 from groupnoise.candidates import load_digit_candidates

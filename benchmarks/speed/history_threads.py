@@ -98,7 +98,7 @@ def main() -> None:
     bias = np.zeros(n_items, dtype=np.float32)
     model = EvidenceModel(vectors, bias, history_length=LENGTH, shared=True, encoder=encoder)
     scored: list[int] = []
-    candidates_of = evidence_steps._candidates
+    candidates_of = evidence_steps._sample_candidates
 
     def counted(targets: Any, *rest: Any) -> Any:
         drawn = candidates_of(targets, *rest)
@@ -111,9 +111,9 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for way in WAYS:
                 times[way].append(trained(model, users, way))
-        evidence_steps._candidates = counted
+        evidence_steps._sample_candidates = counted
         trained(model, users, TAKEN)
-        evidence_steps._candidates = candidates_of
+        evidence_steps._sample_candidates = candidates_of
         whole = trained(model, log, TAKEN) if arguments.epoch else None
     per_million = 1e6 / n_targets
     rows: list[dict[str, Any]] = [

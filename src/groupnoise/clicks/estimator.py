@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from groupnoise.clicks.evidence.decide import Decided, decide_evidence
+from groupnoise.clicks.evidence.decide import EvidenceFit, decide_evidence
 from groupnoise.clicks.evidence.linear import Linear
 from groupnoise.clicks.evidence.model import Evidence
 from groupnoise.clicks.evidence.options import DECIDED, ENCODERS, REGRESSIONS, member_encoders
@@ -293,7 +293,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
 
     def _fit_histories(
         self, histories: Groups, validate: Validate | None, checkpoint: Checkpoints | None
-    ) -> Decided:
+    ) -> EvidenceFit:
         """Decide on the evidence model of whole histories, and train it."""
         explicit = {
             name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))

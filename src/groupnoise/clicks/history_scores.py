@@ -217,7 +217,7 @@ def _encoder_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -
         own = groups.offsets[start] + np.repeat(block.offsets[1:] - begins[1:], sizes)
         own += np.arange(len(clicks))
         for encoder in rule.encoders:
-            part = encoder.without_each(vectors.query[distinct], click_of, begins)
+            part = encoder.click_effects(vectors.query[distinct], click_of, begins)
             dimensions = slice(encoder.begin, encoder.begin + encoder.width)
             lost[own] += np.einsum("nd,nd->n", part, vectors.target[of_click, dimensions])
     return lost

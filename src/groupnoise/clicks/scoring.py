@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.clicks.evidence.recurrence import Recurrence, recurrences_from
+from groupnoise.clicks.evidence.recurrence import Recurrence, load_recurrences
 from groupnoise.clicks.mixture import (
     SIMILARITIES,
     Float32Array,
@@ -190,7 +190,7 @@ class ScoringRule:
                 raise ParameterError(f"{name} must be a list.")
         plain: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
         plain["position_weights"] = tuple(map(tuple, weights))
-        plain["encoders"] = recurrences_from(
+        plain["encoders"] = load_recurrences(
             record["encoders"], (arrays or {}).get(ENCODER_WEIGHTS)
         )
         return cls(**{**record, **plain})
@@ -255,7 +255,7 @@ class ScoringRule:
             evidence[:, block] = features[:, block] * (weights[later] * total**-exponent)[:, None]
         for encoder in self.encoders:
             own = slice(encoder.begin, encoder.begin + encoder.width)
-            evidence[:, own] += encoder.without_each(features, every, np.array([0, len(every)]))
+            evidence[:, own] += encoder.click_effects(features, every, np.array([0, len(every)]))
         return evidence
 
     def log_position_weight(self, n_clicks: int) -> Float32Array:

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.evidence.decide import Decided
+from groupnoise.clicks.evidence.decide import EvidenceFit
 from groupnoise.clicks.evidence.model import Evidence
 from groupnoise.clicks.evidence.options import member_encoders
 from groupnoise.clicks.evidence.resumed import (
     CAREFUL_RATE,
-    among_neighbours,
-    chosen_strength,
-    placed_by_features,
-    train_further,
+    choose_strength,
+    place_by_features,
+    place_new_items,
+    resume_training,
 )
 from groupnoise.clicks.items.catalogue import Catalogue, ItemHistories, as_click_log
 from groupnoise.clicks.items.columns import NewItemBias
@@ -117,7 +117,7 @@ class UpdatableRecommender(WindowTraining):
         is_whole = training.n_objects - is_new.sum() >= WHOLE_SHARE * self.popularity_.sum() > 0
         earlier = np.pad(decay * self.popularity_, (0, len(catalogue) - self.n_items_))
         popularity = earlier + count_ids(training.objects[is_new], len(catalogue))
-        vectors = among_neighbours(self.item_vectors(), training, popularity)
+        vectors = place_new_items(self.item_vectors(), training, popularity)
         self.catalogue_, self.popularity_ = catalogue, popularity
         self._set_vectors(vectors)
         self.history_ = History()
@@ -150,7 +150,7 @@ class UpdatableRecommender(WindowTraining):
         options = {option.name: option for option in self.decisions_.options}
         parameters = options[self.decisions_.taken[0][0]].parameters
         n_members = len(member_encoders(parameters["encoder"]))
-        updated, records = train_further(
+        updated, records = resume_training(
             evidence,
             training,
             parameters,
@@ -211,7 +211,7 @@ class UpdatableRecommender(WindowTraining):
         return rows
 
     def _place_by_features(
-        self, rows: ItemRows | None, histories: Groups, decided: Decided | None = None
+        self, rows: ItemRows | None, histories: Groups, decided: EvidenceFit | None = None
     ) -> None:
         """Place items by their features: new ones, and rare ones if held-out clicks agree."""
         if rows is None:
@@ -219,13 +219,13 @@ class UpdatableRecommender(WindowTraining):
         generator = self._generator()
         strength = 0.0
         if decided is not None and decided.trial is not None and decided.held is not None:
-            strength = chosen_strength(
+            strength = choose_strength(
                 self.catalogue_, rows, decided.trial, decided.held, generator
             )
         vectors = self.item_vectors()
         grown = extend_catalogue(self.catalogue_, rows)
         clicks = np.pad(self.popularity_, (0, len(grown) - len(self.catalogue_)))
-        self.feature_map_, placed = placed_by_features(
+        self.feature_map_, placed = place_by_features(
             grown,
             rows,
             vectors,

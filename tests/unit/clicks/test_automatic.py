@@ -16,8 +16,8 @@ from groupnoise.clicks.baselines import (
 )
 from groupnoise.clicks.evidence import decide as automatic
 from groupnoise.clicks.evidence.averages import averages_to_try, larger_average
-from groupnoise.clicks.evidence.decide import affordable
-from groupnoise.clicks.evidence.model import about_popularity, asking_others, gains, hold_out_last
+from groupnoise.clicks.evidence.decide import choose_affordable
+from groupnoise.clicks.evidence.model import add_queries, gains, hold_out_last, popularity_warning
 from groupnoise.clicks.evidence.options import DEEP, click_options
 from groupnoise.core import ndcg_at_k
 from groupnoise.decisions.portfolio import Option
@@ -46,10 +46,10 @@ def plain_fit(*, shuffled):
 @pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [True, False], ids=["shuffled", "in order"])
 def test_a_plain_fit_is_ahead_of_what_is_simple(shuffled):
-    training, asked = shop_log(shuffled=shuffled)
+    training, queries = shop_log(shuffled=shuffled)
 
     def ndcg(model):
-        return ndcg_at_k(*rank_targets(model, asked, 120, "full"))
+        return ndcg_at_k(*rank_targets(model, queries, 120, "full"))
 
     ours = ndcg(plain_fit(shuffled=shuffled))
     simple = {
@@ -66,7 +66,7 @@ def test_a_plain_fit_is_ahead_of_what_is_simple(shuffled):
 
 @pytest.mark.slow
 def test_what_was_decided_is_told_and_can_be_repeated():
-    training, asked = shop_log(shuffled=False)
+    training, queries = shop_log(shuffled=False)
     model = plain_fit(shuffled=False)
     decisions = model.decisions_
     assert {trial.option for trial in decisions.trials} >= {"two tables", "one table"}
@@ -78,7 +78,7 @@ def test_what_was_decided_is_told_and_can_be_repeated():
     again = MaxMatchingRecommender(**parameters, random_state=0)
     again.fit(training, item_ids=np.arange(120))
     assert not again.decisions_.trials
-    np.testing.assert_allclose(again.scores(asked), model.scores(asked), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(again.scores(queries), model.scores(queries), rtol=1e-5, atol=1e-5)
 
 
 def test_explicit_values_are_respected_and_the_rest_is_decided():
@@ -141,15 +141,15 @@ def test_known_items_put_first_are_no_gain_over_popularity():
     rng = np.random.default_rng(0)
     popular, is_again = rng.random(300) / 10, np.arange(300) < 60
     gain = np.where(is_again, 0.9, popular)
-    (said,) = about_popularity(gain, popular, is_again)
+    (said,) = popularity_warning(gain, popular, is_again)
     assert "on items new to their user are predicted no better" in said
-    assert about_popularity(gain + 0.1, popular, is_again) == []
-    (said,) = about_popularity(popular + rng.normal(0.001, 0.1, 300), popular, ~is_again & False)
+    assert popularity_warning(gain + 0.1, popular, is_again) == []
+    (said,) = popularity_warning(popular + rng.normal(0.001, 0.1, 300), popular, ~is_again & False)
     assert said.startswith("held-out clicks are predicted ")
     few_are_new = np.arange(300) >= 5
     gain = np.where(few_are_new, popular + 0.5, popular)
-    assert about_popularity(gain, popular, few_are_new) == []  # five new items tell nothing
-    (said,) = about_popularity(popular, popular, is_again | True)
+    assert popularity_warning(gain, popular, few_are_new) == []  # five new items tell nothing
+    (said,) = popularity_warning(popular, popular, is_again | True)
     assert said.startswith("held-out clicks are predicted no better")
 
 
@@ -172,13 +172,16 @@ def test_a_last_training_that_would_take_hours_is_left_for_one_member_and_then_s
         Trial("both", 1, 1.0, 0.5, 0.1, seconds=0.1),  # its members were there
     ]
     ranking = [both, alone, options[0]]
-    assert affordable(ranking, trials, 10.0, 100.0) == (both, 300.0)
-    assert affordable(ranking, trials, 1000.0, None) == (both, 30_000.0)
-    assert affordable(ranking, trials, 15.0, 105.0) == (alone, 405.0)
-    assert affordable(ranking, trials, 60.0, 1.0) == (alone, 1620.0)  # half an hour is no surprise
-    shorter, seconds = affordable(ranking, trials, 1000.0, 4500.0)
+    assert choose_affordable(ranking, trials, 10.0, 100.0) == (both, 300.0)
+    assert choose_affordable(ranking, trials, 1000.0, None) == (both, 30_000.0)
+    assert choose_affordable(ranking, trials, 15.0, 105.0) == (alone, 405.0)
+    assert choose_affordable(ranking, trials, 60.0, 1.0) == (
+        alone,
+        1620.0,
+    )  # half an hour is no surprise
+    shorter, seconds = choose_affordable(ranking, trials, 1000.0, 4500.0)
     assert (shorter.name, shorter.parameters["max_epochs"], seconds) == ("in order", 4, 18_000.0)
-    assert affordable(ranking, trials, 1000.0, 1.0, may_shorten=False) == (alone, 27_000.0)
+    assert choose_affordable(ranking, trials, 1000.0, 1.0, may_shorten=False) == (alone, 27_000.0)
 
 
 def test_a_long_last_training_is_announced_and_shortened(monkeypatch):
@@ -201,17 +204,17 @@ def test_a_long_last_training_is_announced_and_shortened(monkeypatch):
 def test_the_last_clicks_of_some_histories_are_held_out():
     histories = Groups.from_lists([[1, 2, 3, 4], [5, 6]] * 200)
     held = hold_out_last(histories, np.random.default_rng(0), max_users=25)
-    assert len(held.asked) == 25
-    assert set(held.asked.targets) == {4}
+    assert len(held.queries) == 25
+    assert set(held.queries.targets) == {4}
     assert held.training.n_objects == histories.n_objects - 25
-    assert all(group.tolist() == [1, 2, 3] for group in held.asked)
+    assert all(group.tolist() == [1, 2, 3] for group in held.queries)
     assert hold_out_last(Groups.from_lists([[1, 2]] * 50), np.random.default_rng(0)) is None
 
 
 def test_of_a_log_of_pairs_a_fifth_is_asked_about():
     histories = Groups.from_lists([[1, 2]] * 200 + [[3, 4, 5]] * 10)
     held = hold_out_last(histories, np.random.default_rng(0))
-    assert sorted(np.asarray(held.asked.targets).tolist()) == [2] * 40 + [5] * 10
+    assert sorted(np.asarray(held.queries.targets).tolist()) == [2] * 40 + [5] * 10
     assert held.training.n_objects == histories.n_objects - 50
 
 
@@ -219,18 +222,18 @@ def test_histories_that_no_option_learns_from_are_asked_for_their_last_clicks():
     rng = np.random.default_rng(0)
     held = hold_out_last(Groups.from_lists([[1, 2, 3]] * 30), rng)
     others = Groups.from_lists([[4, 5, 6, 7]] * 25 + [[8, 9]])
-    asked = asking_others(held, others, 10, rng).asked
-    assert [part.tolist() for part in asked] == [[1, 2]] * 30 + [[4, 5, 6]] * 25
-    assert np.asarray(asked.targets).tolist() == [3] * 30 + [7] * 25
-    few = asking_others(held, others, (1 << 27) // 32, rng).asked
+    queries = add_queries(held, others, 10, rng).queries
+    assert [part.tolist() for part in queries] == [[1, 2]] * 30 + [[4, 5, 6]] * 25
+    assert np.asarray(queries.targets).tolist() == [3] * 30 + [7] * 25
+    few = add_queries(held, others, (1 << 27) // 32, rng).queries
     assert len(few) == 32
-    assert asking_others(held, None, 10, rng) is held
+    assert add_queries(held, None, 10, rng) is held
 
 
 def test_gains_leave_out_what_was_seen_and_halve_ties():
-    asked = Groups.from_lists([[0, 1], [2]], targets=[2, 2])
+    queries = Groups.from_lists([[0, 1], [2]], targets=[2, 2])
     scores = np.array([[9.0, 8.0, 5.0, 7.0], [1.0, 1.0, 1.0, 0.0]])
-    np.testing.assert_allclose(gains(scores, asked), [1 / np.log2(3), 1 / np.log2(3)])
+    np.testing.assert_allclose(gains(scores, queries), [1 / np.log2(3), 1 / np.log2(3)])
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_rows_are_where_dense_steps_with_decay_to_an_anchor_put_them(weight_deca
         gradients(deferred.lookup(ids, table)).backward()
         deferred.step()
         if step % 100 == 70:
-            deferred.settle()
+            deferred.flush()
             torch.testing.assert_close(table, dense, rtol=1e-6, atol=1e-6)
             for name, values in deferred.state[table].items():
                 torch.testing.assert_close(values, adam.state[dense][name], rtol=1e-5, atol=1e-8)

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
 from groupnoise.clicks.evidence import spectral
-from groupnoise.clicks.evidence.spectral import leading_of_gram
+from groupnoise.clicks.evidence.spectral import gram_eigenvectors
 
 
 def rows_of(n_rows: int, n_items: int, n_clicks: int, seed: int = 0) -> sparse.csr_array:
@@ -33,7 +33,7 @@ def test_every_form_of_the_product_finds_the_leading_eigenvectors(share, rows, m
     monkeypatch.setattr(spectral, "DENSE_SHARE", share)
     monkeypatch.setattr(spectral, "COLUMNS_AT_ONCE", 7)
     gram = dense_gram(rows)
-    vectors, values = leading_of_gram(rows, 12, seed=3)
+    vectors, values = gram_eigenvectors(rows, 12, seed=3)
     expected = np.linalg.eigvalsh(gram)[::-1][:12]
     np.testing.assert_allclose(values, expected, rtol=2e-2)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(12), atol=1e-5)
@@ -45,7 +45,7 @@ def test_it_finds_what_a_randomized_decomposition_of_the_gram_matrix_finds():
     rows = rows_of(300, 120, 4)
     gram = (rows.T @ rows).tocsr()
     expected, levels, _ = randomized_svd(gram, 20, n_iter=4, random_state=5)
-    vectors, values = leading_of_gram(rows, 20, seed=5)
+    vectors, values = gram_eigenvectors(rows, 20, seed=5)
     np.testing.assert_allclose(values, levels, rtol=1e-4)
     # Of levels that lie close together any basis will do: what they span is compared.
     weighed, expected = vectors * values, expected * levels
@@ -54,6 +54,6 @@ def test_it_finds_what_a_randomized_decomposition_of_the_gram_matrix_finds():
 
 def test_the_whole_of_a_gram_matrix_of_low_rank_is_found():
     rows = rows_of(4, 30, 5)  # four rows: all other eigenvalues are zero
-    vectors, values = leading_of_gram(rows, 30, seed=0)
+    vectors, values = gram_eigenvectors(rows, 30, seed=0)
     np.testing.assert_allclose((vectors * values) @ vectors.T, dense_gram(rows), atol=1e-3)
     assert np.isfinite(vectors).all()

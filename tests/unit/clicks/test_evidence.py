@@ -10,17 +10,17 @@ import reference
 from groupnoise import Groups
 from groupnoise.clicks.evidence import recurrence_loops
 from groupnoise.clicks.evidence.descent import descend_loss
-from groupnoise.clicks.evidence.linear import following, in_units_of, together
-from groupnoise.clicks.evidence.model import EvidenceModel, joined
+from groupnoise.clicks.evidence.linear import fit_ease, fit_following, rescale_linear
+from groupnoise.clicks.evidence.model import EvidenceModel, sum_evidence
 from groupnoise.clicks.evidence.recurrence_loops import RowLoops
 from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.evidence.steps import (
     MIN_READS,
     EvidencePlan,
-    SharedOfBatch,
+    SharedTensors,
     StepLoops,
-    drawn_for,
-    read_sets,
+    draw_dropout,
+    prepare_batches,
     step_loops,
 )
 from groupnoise.clicks.evidence.training import _batches, train_evidence, training_sequences
@@ -40,8 +40,10 @@ PLAIN = StepLoops(RowLoops(*(getattr(recurrence_loops, name) for name in RowLoop
 
 def batch_loss(model, clicks, plan, noise):
     """The mean loss of all next clicks of some sequences, with its gradient."""
-    (batch,) = read_sets(model, [clicks], plan, noise, torch.nn.functional.embedding)
-    return batch.loss(model, SharedOfBatch.of(model, len(batch.features)), drawn_for(model, batch))
+    (batch,) = prepare_batches(model, [clicks], plan, noise, torch.nn.functional.embedding)
+    return batch.loss(
+        model, SharedTensors.of(model, len(batch.features)), draw_dropout(model, batch)
+    )
 
 
 def small_model(*, shared: bool = False) -> EvidenceModel:
@@ -76,7 +78,7 @@ def test_the_rule_adds_evidence_as_a_loop_does(history):
     mixture = rule.mixture(lambda items: evidence.objects[items], clicks, offsets)
     found = mixture.queries @ evidence.targets.T + evidence.bias
     tables = (model.objects.tolist(), model.targets.tolist(), model.bias.tolist())
-    expected = reference.added_evidence(history, *tables, blocks_of(model))
+    expected = reference.add_linear(history, *tables, blocks_of(model))
     np.testing.assert_allclose(found[0], torch.stack(expected).detach().numpy(), rtol=2e-5)
 
 
@@ -163,10 +165,10 @@ def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives,
         noise = torch.Generator().manual_seed(2)
         before = torch.get_num_threads()
         with thread_pool(n_parts) as pool:
-            asked = torch.from_numpy(clicks)
+            queries = torch.from_numpy(clicks)
             loss = descend_loss(
                 model,
-                asked,
+                queries,
                 plan,
                 noise,
                 pool=pool,
@@ -238,8 +240,8 @@ def test_rows_of_a_large_catalogue_are_trained_as_dense_steps_train_them(shared,
     vectors = rng.normal(size=(700, DIM)).astype(np.float32)
     histories = Groups.from_lists([rng.integers(700, size=5).tolist() for _ in range(30)])
     plan = EvidencePlan(max_epochs=2, batch_size=8, n_negatives=64, learning_rate=0.01)
-    assert plan.defers(700)
-    assert not plan.defers(600)
+    assert plan.uses_deferred_adam(700)
+    assert not plan.uses_deferred_adam(600)
 
     def trained():
         bias = np.zeros(700, dtype=np.float32)
@@ -257,10 +259,10 @@ def test_rows_of_a_large_catalogue_are_trained_as_dense_steps_train_them(shared,
 def test_weights_of_linear_evidence_follow_the_spread_of_what_was_learned():
     learned = small_model().evidence()
     histories = Groups.from_lists(HISTORIES)
-    regressions = {"together": together(histories, N_ITEMS, np.random.default_rng(0))}
+    regressions = {"together": fit_ease(histories, N_ITEMS, np.random.default_rng(0))}
     chosen = {"together": (0.5, 30.0, 0.0, 4), "following": (0.0, 30.0, 0.0, 4)}
-    once = in_units_of(learned, regressions, chosen, histories, 5, 0)
-    twice = in_units_of(learned.scaled(2.0), regressions, chosen, histories, 5, 0)
+    once = rescale_linear(learned, regressions, chosen, histories, 5, 0)
+    twice = rescale_linear(learned.scaled(2.0), regressions, chosen, histories, 5, 0)
     assert list(once) == ["together"]
     assert twice["together"][0] == pytest.approx(2 * once["together"][0], rel=1e-5)
 
@@ -274,7 +276,7 @@ def test_an_exploding_training_is_told():
 
 def test_joined_evidence_adds_the_scores_of_its_parts():
     first, second = small_model().evidence(), small_model(shared=True).evidence().scaled(0.5)
-    both = joined([first, second])
+    both = sum_evidence([first, second])
     clicks, offsets = np.array(HISTORIES[0]), np.array([0, 7])
 
     def scores(evidence):
@@ -306,7 +308,7 @@ def test_ease_of_full_rank_is_the_closed_form():
         table[row, history] = 1.0
     inverse = np.linalg.inv(table.T @ table + 3.0 * np.eye(9))
     closed = -inverse / np.diag(inverse)
-    found = together(Groups.from_lists(histories), 9, rng, rank=9).evidence(3.0, 0.0, 5)
+    found = fit_ease(Groups.from_lists(histories), 9, rng, rank=9).evidence(3.0, 0.0, 5)
     off = ~np.eye(9, dtype=bool)
     np.testing.assert_allclose((found.objects @ found.targets.T)[off], closed[off], atol=1e-5)
 
@@ -324,14 +326,14 @@ def test_the_regression_of_next_clicks_of_full_rank_is_ridge_regression():
             outcomes.append(np.eye(8)[history[end]])
     x, y = np.array(inputs), np.array(outcomes)
     ridge = np.linalg.solve(x.T @ x + 2.0 * np.eye(8), x.T @ y)
-    found = following(Groups.from_lists(histories), 8, rng, rank=8).evidence(2.0, 0.3, 5)
+    found = fit_following(Groups.from_lists(histories), 8, rng, rank=8).evidence(2.0, 0.3, 5)
     np.testing.assert_allclose(found.objects @ found.targets.T, ridge, atol=1e-5)
 
 
 def test_a_lower_rank_keeps_the_leading_eigenvectors():
     rng = np.random.default_rng(4)
     histories = Groups.from_lists([rng.permutation(12)[:5].tolist() for _ in range(40)])
-    for regression in (together, following):
+    for regression in (fit_ease, fit_following):
         wide = regression(histories, 12, np.random.default_rng(0), rank=12)
         narrow = regression(histories, 12, np.random.default_rng(0), rank=12).evidence(
             3.0, 0.0, 5, 4

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks.evidence.model import Evidence, HeldOut
-from groupnoise.clicks.evidence.resumed import chosen_strength
+from groupnoise.clicks.evidence.resumed import choose_strength
 from groupnoise.clicks.items.catalogue import Catalogue
 from groupnoise.clicks.items.columns import Column
 from groupnoise.clicks.items.features import (
@@ -162,7 +162,7 @@ def test_rare_items_borrow_where_held_out_clicks_say_so() -> None:
     def strength_for(vectors: np.ndarray) -> float:
         weights = np.ones((1, 2), "f4")
         trial = Evidence(directions, vectors, np.zeros(n_items, "f4"), (2,), weights, (0.0,))
-        return chosen_strength(catalogue, rows, trial, HeldOut(training, asked), generator)
+        return choose_strength(catalogue, rows, trial, HeldOut(training, asked), generator)
 
     noise = generator.normal(size=(n_items, 2)).astype("f4")
     assert strength_for(directions + 3 * noise) > 0

@@ -7,13 +7,13 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks.evidence.linear import (
-    LAST_ALONE,
+    LAST_CLICK_RATE,
     MAX_NEXT_CATALOGUE,
     NEXT,
     choose_linear,
-    following,
+    fit_following,
+    fit_next,
     linear_length,
-    succeeding,
 )
 from groupnoise.clicks.evidence.model import Evidence, evidence_scores, gains_by_block
 from groupnoise.clicks.evidence.options import EvidenceLearner
@@ -54,8 +54,8 @@ def nothing_learned():
 
 def test_the_regression_of_the_last_click_is_a_share_of_its_successors():
     histories = walks(60, np.random.default_rng(0))
-    found = succeeding(Groups.from_lists(histories), N_ITEMS, np.random.default_rng(0))
-    evidence = found.evidence(30.0, LAST_ALONE, 10)
+    found = fit_next(Groups.from_lists(histories), N_ITEMS, np.random.default_rng(0))
+    evidence = found.evidence(30.0, LAST_CLICK_RATE, 10)
     counts = successor_counts(histories)
     expected = counts / (counts.sum(axis=1, keepdims=True) + 30.0)
     scores = evidence_scores(evidence, Groups.from_lists([[5, 7, item] for item in range(N_ITEMS)]))
@@ -67,7 +67,7 @@ def test_a_plain_fit_of_a_small_log_is_no_worse_than_counting_successors(seed):
     histories = walks(120, np.random.default_rng(seed))
     training = Groups.from_lists([history[:-1] for history in histories])
     last = [history[-1] for history in histories]
-    asked = Groups(training.objects, training.offsets, np.array(last))
+    queries = Groups(training.objects, training.offsets, np.array(last))
     model = MaxMatchingRecommender(random_state=seed).fit(training, item_ids=np.arange(N_ITEMS))
     counts = successor_counts([history[:-1] for history in histories])
     ends = np.array([history[-2] for history in histories])
@@ -76,8 +76,8 @@ def test_a_plain_fit_of_a_small_log_is_no_worse_than_counting_successors(seed):
     def counted(part):
         return np.array([next(rows) for _ in range(len(part))])
 
-    ours = gains_by_block(lambda part: np.array(model.scores(part)), asked, N_ITEMS).mean()
-    assert ours > 0.97 * gains_by_block(counted, asked, N_ITEMS).mean()
+    ours = gains_by_block(lambda part: np.array(model.scores(part)), queries, N_ITEMS).mean()
+    assert ours > 0.97 * gains_by_block(counted, queries, N_ITEMS).mean()
 
 
 def test_what_followed_the_last_click_is_added_only_where_held_out_clicks_gain():
@@ -88,10 +88,10 @@ def test_what_followed_the_last_click_is_added_only_where_held_out_clicks_gain()
             histories = [rng.permutation(each).tolist() for each in histories]
         training = Groups.from_lists([each[:-1] for each in histories])
         targets = np.array([each[-1] for each in histories])
-        asked = Groups(training.objects, training.offsets, targets)
+        queries = Groups(training.objects, training.offsets, targets)
         regressions = EvidenceLearner(N_ITEMS, 0).linear(training)
         length = linear_length(training)
-        linear, gain, alone = choose_linear(nothing_learned(), regressions, asked, length, 0)
+        linear, gain, alone = choose_linear(nothing_learned(), regressions, queries, length, 0)
         assert bool(linear.get(NEXT, (0.0,))[0]) is is_taken
         assert gain.mean() >= max(alone.values()) - 0.02
 
@@ -105,9 +105,9 @@ def test_where_one_click_is_all_that_is_asked_by_older_ones_count_for_less():
     rng = np.random.default_rng(0)
     training = Groups.from_lists(walks(80, rng))
     pairs = [each[:2] for each in walks(80, rng)]
-    asked = Groups.from_lists([[one] for one, _ in pairs], targets=[other for _, other in pairs])
-    regressions = {"following": following(training, N_ITEMS, rng)}
-    linear, _, _ = choose_linear(nothing_learned(), regressions, asked, 10, 0)
+    queries = Groups.from_lists([[one] for one, _ in pairs], targets=[other for _, other in pairs])
+    regressions = {"following": fit_following(training, N_ITEMS, rng)}
+    linear, _, _ = choose_linear(nothing_learned(), regressions, queries, 10, 0)
     assert linear["following"][2] == max(regressions["following"].rates)
 
 

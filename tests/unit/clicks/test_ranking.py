@@ -95,17 +95,17 @@ def test_having_been_seen_does_not_give_a_target_away():
 
 def test_sampled_ranks_agree_with_a_plain_loop_over_the_candidates_asked_for(test_groups, scorer):
     ranks = rank_targets(scorer, test_groups, 40, n_negatives=20)
-    asked = np.concatenate(scorer.candidates)
-    assert (asked[:, 0] == test_groups.targets).all()
-    expected = loop_ranks(scorer.table, test_groups, lambda row: asked[row])
+    queries = np.concatenate(scorer.candidates)
+    assert (queries[:, 0] == test_groups.targets).all()
+    expected = loop_ranks(scorer.table, test_groups, lambda row: queries[row])
     assert (ranks.n_better.tolist(), ranks.n_tied.tolist()) == expected
 
 
 def test_negatives_are_distinct_unseen_and_never_the_target(test_groups, scorer):
     seen = Groups.from_lists([[0, 5, 39]] * 30)
     rank_targets(scorer, test_groups, 40, n_negatives=35, seen=seen)
-    for row, asked in enumerate(np.concatenate(scorer.candidates)):
-        negatives = set(asked[1:].tolist())
+    for row, queries in enumerate(np.concatenate(scorer.candidates)):
+        negatives = set(queries[1:].tolist())
         assert len(negatives) == 35
         assert negatives <= set(range(40)) - {0, 5, 39, int(test_groups.targets[row])}
 
@@ -184,7 +184,7 @@ def test_bad_rows_are_refused(test_groups, scorer):
 
 def test_the_gain_that_fit_decides_by_ranks_alike():
     generator = np.random.default_rng(3)
-    asked = Groups.from_lists(
+    queries = Groups.from_lists(
         [generator.integers(0, 30, size=8) for _ in range(40)],
         targets=generator.integers(0, 30, size=40),
     )
@@ -194,8 +194,8 @@ def test_the_gain_that_fit_decides_by_ranks_alike():
         def scores(self, histories, items=None):
             return scores[: len(histories)]
 
-    ranks = rank_targets(Rows(), asked, 30, "full")
+    ranks = rank_targets(Rows(), queries, 30, "full")
     ahead = ranks.n_better + 0.5 * ranks.n_tied
     expected = np.where(ahead < GAIN_CUT, 1.0 / np.log2(ahead + 2.0), 0.0)
-    np.testing.assert_allclose(gains(scores.copy(), asked), expected)
-    assert any(comes_back(asked, row) for row in range(40))
+    np.testing.assert_allclose(gains(scores.copy(), queries), expected)
+    assert any(comes_back(queries, row) for row in range(40))

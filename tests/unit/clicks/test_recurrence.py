@@ -8,7 +8,7 @@ import reference
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks.evidence import recurrence_loops
 from groupnoise.clicks.evidence.descent import descend_loss
-from groupnoise.clicks.evidence.model import EvidenceModel, joined
+from groupnoise.clicks.evidence.model import EvidenceModel, sum_evidence
 from groupnoise.clicks.evidence.recurrence import Recurrence, weight_shapes
 from groupnoise.clicks.evidence.recurrence_loops import RowLoops
 from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder, gated_recurrence
@@ -145,7 +145,7 @@ def test_the_rule_answers_what_the_model_was_trained_to():
         clicks = torch.tensor([history])
         with torch.no_grad():
             features = torch.nn.functional.embedding(clicks.t(), model.objects)
-            expected = (model.added_by_step(features) + model.encoder.by_step(features))[-1, 0]
+            expected = (model.contexts_by_step(features) + model.encoder.by_step(features))[-1, 0]
         np.testing.assert_allclose(found[row], expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
@@ -155,7 +155,7 @@ def test_evidence_with_an_encoder_is_scaled_and_joined_as_scores_are():
     def scores(evidence):
         return encode_histories(evidence, HISTORIES).queries @ evidence.targets.T + evidence.bias
 
-    both = joined([first.scaled(0.5), second.scaled(3.0)])
+    both = sum_evidence([first.scaled(0.5), second.scaled(3.0)])
     np.testing.assert_allclose(
         scores(both), 0.5 * scores(first) + 3.0 * scores(second), rtol=1e-3, atol=1e-3
     )
@@ -177,7 +177,7 @@ def test_a_click_says_what_the_reading_loses_without_it():
     features = np.random.default_rng(0).normal(size=(7, DIM)).astype(np.float32)
     histories = [[3], [6, 5, 4, 3, 2, 1, 0], [1, 2, 1], [2, 2, 0]]
     groups = Groups.from_lists(histories)
-    lost = encoder.without_each(features, groups.objects, groups.offsets)
+    lost = encoder.click_effects(features, groups.objects, groups.offsets)
 
     def reading(history):
         return encoder.read(features, np.array(history), np.array([0, len(history)]))[0]
@@ -194,7 +194,7 @@ def test_a_click_says_what_the_reading_loses_without_it():
 
 @pytest.mark.parametrize("scope", ["group", "last"])
 def test_many_histories_are_explained_as_each_alone(scope):
-    evidence = joined([small_model(1).evidence(), small_model(2).evidence()])
+    evidence = sum_evidence([small_model(1).evidence(), small_model(2).evidence()])
     rule = evidence.rule().with_scope(scope)
     vectors = ItemVectors(evidence.objects, evidence.targets, evidence.bias)
     groups = Groups.from_lists([*HISTORIES, [0, 1, 2, 3, 4, 5, 6]], targets=[6, 5, 4, 3, 0])
@@ -208,7 +208,7 @@ def test_many_histories_are_explained_as_each_alone(scope):
 
 
 def test_a_rule_with_an_encoder_comes_back_from_its_record_and_array():
-    rule = joined([small_model(1).evidence(), small_model(2).evidence()]).rule()
+    rule = sum_evidence([small_model(1).evidence(), small_model(2).evidence()]).rule()
     again = ScoringRule.from_record(rule.as_record(), rule.arrays())
     assert again == rule
     assert again != small_model(1).evidence().rule()

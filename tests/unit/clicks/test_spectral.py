@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks.evidence import spectral as _spectral
-from groupnoise.clicks.evidence.spectral import SpectralStart, spectral_start
+from groupnoise.clicks.evidence.spectral import SpectralVectors, spectral_vectors
 from groupnoise.exceptions import ParameterError
 
 N_ITEMS = 12
@@ -22,8 +22,8 @@ def windows() -> Groups:
     return Groups.concat([groups, Groups.from_lists([[10]], targets=[0])])
 
 
-def start_of(windows: Groups, dim: int = 4) -> SpectralStart:
-    return spectral_start(windows, N_ITEMS, dim, rate=0.5, generator=np.random.default_rng(0))
+def start_of(windows: Groups, dim: int = 4) -> SpectralVectors:
+    return spectral_vectors(windows, N_ITEMS, dim, rate=0.5, generator=np.random.default_rng(0))
 
 
 def vectors_of(windows: Groups, dim: int = 4) -> np.ndarray:
@@ -37,16 +37,16 @@ def test_pairs_are_counted_both_ways_and_less_with_each_click_between(windows: G
             weight = np.exp(-0.5 * (len(group) - 1 - place))
             expected[item, target] += weight
             expected[target, item] += weight
-    counted = _spectral.clicked_together(windows, N_ITEMS, rate=0.5).toarray()
+    counted = _spectral.cooccurrence_matrix(windows, N_ITEMS, rate=0.5).toarray()
     np.testing.assert_allclose(counted, expected)
 
 
 def test_counting_in_blocks_changes_nothing(
     windows: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = _spectral.clicked_together(windows, N_ITEMS, rate=0.5).toarray()
+    whole = _spectral.cooccurrence_matrix(windows, N_ITEMS, rate=0.5).toarray()
     monkeypatch.setattr(_spectral, "BLOCK_PAIRS", 7)
-    in_blocks = _spectral.clicked_together(windows, N_ITEMS, rate=0.5).toarray()
+    in_blocks = _spectral.cooccurrence_matrix(windows, N_ITEMS, rate=0.5).toarray()
     np.testing.assert_allclose(in_blocks, whole)
 
 

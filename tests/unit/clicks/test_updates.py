@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks.evidence.model import EvidenceModel, evidence_scores, joined
-from groupnoise.clicks.evidence.options import EvidenceLearner, averaged
-from groupnoise.clicks.evidence.resumed import ResumedEvidence, members_of, turned
+from groupnoise.clicks.evidence.model import EvidenceModel, evidence_scores, sum_evidence
+from groupnoise.clicks.evidence.options import EvidenceLearner, average_evidence
+from groupnoise.clicks.evidence.resumed import ResumedEvidence, align_vectors, split_members
 from groupnoise.clicks.evidence.steps import EvidencePlan
 from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.core.groups import Groups
@@ -53,10 +53,10 @@ def evidence_of(encoder: Any, linear: bool = False) -> tuple[Any, Groups]:
     """Return evidence of members, with linear evidence after them if asked for."""
     histories = Groups.from_lists([[int(item, 36) for item in row] for row in two_kinds()])
     learner = EvidenceLearner(20, 0)
-    learned, _ = learner.learned(histories, {**MEMBERS, "encoder": encoder})
+    learned, _ = learner.train(histories, {**MEMBERS, "encoder": encoder})
     if linear:
         own = learner.linear(histories, {"together": 4})["together"].evidence(30.0, 0.05, 30, 4)
-        learned = joined([learned, own])
+        learned = sum_evidence([learned, own])
     return learned, histories
 
 
@@ -71,10 +71,10 @@ def test_resumed_evidence_scores_as_it_did(encoder: str | None) -> None:
 
 def test_members_taken_apart_are_what_was_put_together() -> None:
     evidence, histories = evidence_of(("recurrence", None), linear=True)
-    members, rest = members_of(evidence, 2, 1)
+    members, rest = split_members(evidence, 2, 1)
     assert [len(each.encoders) for each in members] == [1, 0]
     assert members[0].position_weights.shape[1] == MEMBERS["window_size"]
-    together = joined([averaged(members), *rest])
+    together = sum_evidence([average_evidence(members), *rest])
     np.testing.assert_allclose(
         evidence_scores(together, histories), evidence_scores(evidence, histories), atol=1e-4
     )
@@ -85,7 +85,7 @@ def test_initial_vectors_are_turned_not_changed() -> None:
     generator = np.random.default_rng(0)
     rotation, _ = np.linalg.qr(generator.normal(size=(8, 8)))
     start = (evidence.targets @ rotation).astype(np.float32)
-    _, targets = turned(start, evidence)
+    _, targets = align_vectors(start, evidence)
     np.testing.assert_allclose(targets, evidence.targets, atol=1e-4)
 
 

@@ -299,7 +299,7 @@ class ItemCFRecommender(CountingRecommender):
         means = []
         for decay in DECAYS:
             trial.decay_ = decay
-            means.append(gains_by_block(trial._score_all, held_out.asked, self.n_items_).mean())
+            means.append(gains_by_block(trial._score_all, held_out.queries, self.n_items_).mean())
         return DECAYS[int(np.argmax(means))]
 
     def _write_artifact(

@@ -119,8 +119,8 @@ class SASRecRecommender(VectorScoring):
         if validation is None and self.early_stopping and training.targets is None:
             generator = np.random.default_rng(0)  # not the one that draws initial weights
             held_out = hold_out_last(training, generator)
-            if held_out is not None and len(held_out.asked) >= MIN_HELD_OUT:
-                super()._learn(held_out.training, validation=held_out.asked)
+            if held_out is not None and len(held_out.queries) >= MIN_HELD_OUT:
+                super()._learn(held_out.training, validation=held_out.queries)
                 best = max(self.history_, key=lambda record: record["validation"])
                 max_epochs = best["epoch"]
         super()._learn(training, validation=validation, max_epochs=max_epochs)

@@ -1,4 +1,4 @@
-"""How a recommender decides, from held-out clicks alone, what evidence to learn and to add."""
+"""Choosing the evidence model of a recommender on held-out clicks."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from groupnoise.clicks.evaluation.ranking_slices import clicked_before
 from groupnoise.clicks.evidence.averages import averages_to_try, larger_average
 from groupnoise.clicks.evidence.linear import (
     Linear,
-    about_linear,
-    added_evidence,
+    add_linear,
     choose_linear,
-    in_units_of,
+    describe_linear,
     linear_length,
     linear_ranks,
+    rescale_linear,
 )
 from groupnoise.clicks.evidence.model import (
     GAIN_CUT,
     MIN_HELD_OUT,
     Evidence,
     HeldOut,
-    about_popularity,
-    asking_others,
+    add_queries,
     evidence_gains,
     gains_by_block,
     hold_out_last,
+    popularity_warning,
 )
 from groupnoise.clicks.evidence.options import (
     EvidenceLearner,
-    also_saying,
     click_options,
+    count_epochs,
     member_encoders,
-    passes,
     sample_for_trials,
+    with_fields,
 )
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
@@ -48,23 +48,22 @@ from groupnoise.training.state import Moments
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks, ranked in the whole catalogue"
 KEPT_OPTIONS = 0.14
-"""Share of the options that are trained with all epochs: of seven the best alone, which is then
-trained again on all clicks."""
+"""Share of the options that are trained with all epochs: of seven the best alone."""
 MIN_REPEATED = 0.05
-"""Share of held-out clicks on what their user had clicked before that is told of."""
-MAX_LAST_TRAINING = 4.0
-"""Budgets that the last training may take; beyond, one member is trained alone."""
-NEVER_SHORTENED = 1800.0
-"""Seconds up to which one member has all its epochs, however small the budget."""
+"""Share of repeats among held-out clicks above which they are reported."""
+MAX_FINAL_BUDGETS = 4.0
+"""Budgets that the final training may take; beyond, a single member is trained."""
+MIN_SHORTENED_SECONDS = 1800.0
+"""Seconds up to which a single member has all its epochs, whatever the budget."""
 
 
-class Decided(NamedTuple):
-    """What was learned, and why this.
+class EvidenceFit(NamedTuple):
+    """Trained evidence and the decisions behind it.
 
-    `evidence`: learned on all clicks.
-    `decisions`: what was tried and taken.
-    `records`: one per epoch of the last training.
-    `trial`: of the option that was taken, learned without the held-out clicks.
+    `evidence`: trained on all clicks.
+    `decisions`: the options, their trials and the choice.
+    `records`: one per epoch of the final training.
+    `trial`: evidence of the chosen option, trained without the held-out clicks.
     `held`: these clicks.
     """
 
@@ -87,25 +86,25 @@ def decide_evidence(
     on_epoch: ProgressCallback | None = None,
     saves: FitSaves | None = None,
     moments: list[Moments] | None = None,
-) -> Decided:
-    """Decide on held-out clicks what evidence to learn, and learn it on all clicks.
+) -> EvidenceFit:
+    """Choose an evidence model on held-out clicks, and train it on all clicks.
 
-    `explicit`: parameters that are not to be decided.
+    `explicit`: parameters that are given, not chosen.
     `linear`: linear evidence to add; see :data:`Linear`.
     `budget`: seconds after which no further option is tried.
-    `validate`: called with the evidence after each epoch of the last training.
-    `on_epoch`: called with a record after each epoch of the last training, and each trial.
+    `validate`: called with the evidence after each epoch of the final training.
+    `on_epoch`: called with a record after each epoch of the final training and of each trial.
     `saves`: where trainings are saved after each epoch, and resumed from.
-    `moments`: takes what the optimizer of each member remembers of the last training.
+    `moments`: filled with the optimizer state of each member after the final training.
     """
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves, moments)
     options = narrow(click_options(histories, n_items), explicit)
     sampled, others = sample_for_trials(histories, generator)
     held = hold_out_last(sampled, generator)
     if held is not None:
-        held = asking_others(held, others, n_items, generator)
+        held = add_queries(held, others, n_items, generator)
     length = linear_length(histories)
-    found = _Findings(options[0], {} if linear is None or isinstance(linear, str) else linear)
+    found = _EvidenceSearch(options[0], {} if linear is None or isinstance(linear, str) else linear)
     is_open = len(options) > 1 or linear == "auto"
     if held is None and is_open:
         found.warnings.append(
@@ -120,7 +119,7 @@ def decide_evidence(
     if on_epoch is not None and found.expected is not None:
         begun = {"option": chosen.name, "expected_seconds": found.expected}
         on_epoch({"epoch": 0, "n_epochs": chosen.parameters["max_epochs"], **begun})
-    on_all, records = learner.learned(
+    on_all, records = learner.train(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
     if any(record.get("candidate_sets", 1) > 1 for record in records):
@@ -132,8 +131,10 @@ def decide_evidence(
     if ranks := linear_ranks(settled):
         regressions = learner.linear(histories, ranks)
         if linear == "auto" and held is not None:
-            settled = in_units_of(on_all, regressions, settled, held.asked, length, learner.seed)
-        on_all = added_evidence(on_all, regressions, settled, length)
+            settled = rescale_linear(
+                on_all, regressions, settled, held.queries, length, learner.seed
+            )
+        on_all = add_linear(on_all, regressions, settled, length)
     linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
     taken = Option(
         chosen.name,
@@ -159,18 +160,18 @@ def decide_evidence(
         seconds=found.seconds,
         budget=budget,
     )
-    return Decided(on_all, decisions, records, found.trial, held)
+    return EvidenceFit(on_all, decisions, records, found.trial, held)
 
 
 @dataclass
-class _Findings:
-    """What held-out clicks say.
+class _EvidenceSearch:
+    """The search for an evidence model on held-out clicks, and its result.
 
-    `chosen`: the option to learn on all clicks.
-    `linear`: linear evidence to add, in units of `trial` where it was decided here.
-    `trial`: what the chosen option learned without these clicks.
+    `chosen`: the option to train on all clicks.
+    `linear`: linear evidence to add, in units of `trial` where it was chosen here.
+    `trial`: evidence of the chosen option, trained without these clicks.
     `reached`: its gain, with linear evidence.
-    `expected`: seconds that the last training takes.
+    `expected`: estimated seconds of the final training.
     """
 
     chosen: Option
@@ -194,18 +195,18 @@ class _Findings:
         on_epoch: ProgressCallback | None,
         explicit: Mapping[str, Any],
     ) -> None:
-        """Try the options and choose the best that is affordable; `grows`: as there."""
+        """Try the options and choose the best affordable one; `grows`: see `choose_affordable`."""
         models: dict[str, Evidence] = {}
         gained: dict[str, FloatArray] = {}
 
         def evaluate(option: Option, share: Any) -> FloatArray:
-            models[option.name] = learner.tried(
+            models[option.name] = learner.train_trial(
                 held.training,
                 option.parameters,
                 float(share),
-                also_saying(on_epoch, trial=option.name),
+                with_fields(on_epoch, trial=option.name),
             )
-            gained[option.name] = evidence_gains(models[option.name], held.asked)
+            gained[option.name] = evidence_gains(models[option.name], held.queries)
             return gained[option.name]
 
         search = successive_halving(
@@ -241,47 +242,49 @@ class _Findings:
             ranking = [larger, *(option for option in ranking if option is not larger)]
         self.trials, self.seconds = tuple(tried), search.seconds
         if search.out_of_time:
-            self.reasons.append(_skipped(options, search.trials, budget))
-        self.chosen, self.expected = affordable(
+            self.reasons.append(_skipped_reason(options, search.trials, budget))
+        self.chosen, self.expected = choose_affordable(
             ranking, tried, grows, budget, may_shorten="max_epochs" not in explicit
         )
         if self.chosen is not ranking[0]:
-            self.reasons.append(_too_long(ranking, self.chosen, tried, grows))
+            self.reasons.append(_too_long_reason(ranking, self.chosen, tried, grows))
             if self.chosen.name != ranking[0].name:
                 whole_option = next(each for each in ranking if each.name == self.chosen.name)
-                models[self.chosen.name] = learner.tried(
+                models[self.chosen.name] = learner.train_trial(
                     held.training, whole_option.parameters, 1.0
                 )
         self.trial = models[self.chosen.name]
 
     def measure(self, learner: EvidenceLearner, held: HeldOut, length: int | None) -> None:
-        """Say what the chosen option reaches, beside popularity.
+        """Evaluate the chosen option, with popularity and linear evidence.
 
-        `length`: of histories that linear evidence reads, where it is to be decided upon.
+        `length`: of histories for linear evidence, None where that is not chosen here.
         """
         assert self.trial is not None
         n_items = learner.n_items
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
-        popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
+        popular = gains_by_block(
+            lambda part: np.tile(counts, (len(part), 1)), held.queries, n_items
+        )
         self.baselines["popularity"] = float(popular.mean())
-        gain = learned = evidence_gains(self.trial, held.asked)
+        gain = learned = evidence_gains(self.trial, held.queries)
         if length is not None:
             self.linear, gain, alone = choose_linear(
-                self.trial, learner.linear(held.training), held.asked, length, learner.seed
+                self.trial, learner.linear(held.training), held.queries, length, learner.seed
             )
             self.baselines["low-rank EASE"] = alone["together"]
-            self.reasons.append(about_linear(self.linear, learned.mean(), gain.mean()))
+            self.reasons.append(describe_linear(self.linear, learned.mean(), gain.mean()))
         self.reached = float(gain.mean())
-        is_again = clicked_before(held.asked, np.asarray(held.asked.targets))
-        if is_again.sum() > MIN_REPEATED * len(held.asked):
+        is_again = clicked_before(held.queries, np.asarray(held.queries.targets))
+        if is_again.sum() > MIN_REPEATED * len(held.queries):
             self.reasons.append(
-                f"{is_again.sum()} of {len(held.asked)} held-out clicks repeat an earlier click of "
-                "the same user; `evaluate` also reports figures for new items alone."
+                f"{is_again.sum()} of {len(held.queries)} held-out clicks repeat an earlier click "
+                "of the same user; `evaluate` also reports figures for new items alone."
             )
-        self.warnings += about_popularity(gain, popular, is_again)
+        self.warnings += popularity_warning(gain, popular, is_again)
 
 
-def affordable(
+def choose_affordable(
     ranking: Sequence[Option],
     trials: Sequence[Trial],
     grows: float,
@@ -289,20 +292,20 @@ def affordable(
     *,
     may_shorten: bool = True,
 ) -> tuple[Option, float]:
-    """Return the best option whose last training is no surprise, and its seconds.
+    """Return the best option whose final training is affordable, and its estimated seconds.
 
-    The best option; where that takes too long the best of one member, with fewer epochs if even
-    this takes too long: a large log has as many steps in them. `grows`: how many times more
-    targets than the trials the last training has. `budget`: seconds for the search; the last
-    training may take a few times as long. `may_shorten`: whether epochs may be left out.
+    Where the best option takes too long, the best with a single member, with fewer epochs if even
+    that takes too long. `grows`: targets of the final training per target of a trial. `budget`:
+    seconds of the search; the final training may take a few times as long. `may_shorten`: whether
+    epochs may be reduced.
     """
-    most = np.inf if budget is None else MAX_LAST_TRAINING * budget
+    most = np.inf if budget is None else MAX_FINAL_BUDGETS * budget
     alone = [each for each in ranking if len(member_encoders(each.parameters["encoder"])) == 1]
     for option in (ranking[0], *alone[:1]):
-        seconds = grows * whole_seconds(option, ranking, trials)
+        seconds = grows * estimate_seconds(option, ranking, trials)
         if seconds <= most:
             return option, seconds
-    most = max(most, NEVER_SHORTENED)
+    most = max(most, MIN_SHORTENED_SECONDS)
     if seconds <= most or not may_shorten:
         return option, seconds
     n_epochs = int(option.parameters["max_epochs"])
@@ -311,11 +314,11 @@ def affordable(
     return shorter, seconds * n_left / n_epochs
 
 
-def whole_seconds(option: Option, options: Sequence[Option], trials: Sequence[Trial]) -> float:
-    """Return how long all epochs of all members of an option take on the clicks of the trials.
+def estimate_seconds(option: Option, options: Sequence[Option], trials: Sequence[Trial]) -> float:
+    """Estimate the seconds of all epochs of all members of an option on the clicks of the trials.
 
-    Members are trained once for all options that have them, so the time of each is that of the
-    options which have it alone, where one was tried.
+    Members are trained once for all options that share them, so each is timed by the option that
+    has it alone, if that was tried.
     """
     of_name = {each.name: each for each in options}
     alone: dict[str | None, float] = {}
@@ -325,8 +328,10 @@ def whole_seconds(option: Option, options: Sequence[Option], trials: Sequence[Tr
             continue
         tried = of_name[trial.option]
         encoders = member_encoders(tried.parameters["encoder"])
-        whole = passes(tried.parameters, encoders[0], 1.0)
-        seconds = trial.seconds * whole / passes(tried.parameters, encoders[0], trial.resource)
+        whole = count_epochs(tried.parameters, encoders[0], 1.0)
+        seconds = (
+            trial.seconds * whole / count_epochs(tried.parameters, encoders[0], trial.resource)
+        )
         if len(encoders) == 1:
             alone[encoders[0]] = max(seconds, alone.get(encoders[0], 0.0))
         if trial.option == option.name:
@@ -337,12 +342,12 @@ def whole_seconds(option: Option, options: Sequence[Option], trials: Sequence[Tr
     return own
 
 
-def _too_long(
+def _too_long_reason(
     ranking: Sequence[Option], taken: Option, trials: Sequence[Trial], grows: float
 ) -> str:
-    """Say what the last training would have taken, and what was taken instead."""
+    """Return the reason why another option was taken than the best."""
     best = ranking[0]
-    minutes = grows * whole_seconds(best, ranking, trials) / 60
+    minutes = grows * estimate_seconds(best, ranking, trials) / 60
     epochs, of = taken.parameters["max_epochs"], best.parameters["max_epochs"]
     instead = f"{taken.name!r}" + (f" with {epochs} of {of} epochs" if epochs < of else "")
     return (
@@ -351,8 +356,10 @@ def _too_long(
     )
 
 
-def _skipped(options: Sequence[Option], trials: Sequence[Trial], budget: float | None) -> str:
-    """Return what a budget left no time for, in a sentence."""
+def _skipped_reason(
+    options: Sequence[Option], trials: Sequence[Trial], budget: float | None
+) -> str:
+    """Return a sentence on the options that a spent budget left out."""
     last = max(trial.rung for trial in trials)
     whole = {trial.option for trial in trials if trial.rung > 0}
     begun = {trial.option for trial in trials}

@@ -1,4 +1,4 @@
-"""The gradient of a step of a training of evidence, and the optimizer of its large tables."""
+"""Gradients of a step of a training of evidence, and the optimizer of its large tables."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from groupnoise.clicks.evidence.steps import (
     EvidencePlan,
     Lookup,
     SequenceBatch,
-    SharedOfBatch,
+    SharedTensors,
     StepLoops,
-    drawn_for,
-    even_parts,
-    read_sets,
+    draw_dropout,
+    prepare_batches,
+    split_evenly,
 )
 from groupnoise.training.optimizer import BETAS, EPSILON, LightOptimizer, move_by_adam
 
 MAX_TAIL = 256
-"""Missed steps after which moments move a row no further."""
+"""Missed steps after which moments no longer move a row."""
 MAX_FADED = 500
-"""Missed steps after which moments fade no further: they are nothing by then."""
+"""Missed steps after which moments have decayed to zero."""
 
 
 def descend_loss(
@@ -42,7 +42,7 @@ def descend_loss(
     n_sets: int = 1,
     loops: StepLoops | None = None,
 ) -> float:
-    """Return the mean loss of all next clicks of some sequences; leave its gradient behind.
+    """Return the mean loss of all next clicks of some sequences, and accumulate its gradient.
 
     `clicks` (n, size): sequences, padded at their ends with `n_items`. `plan`: says how many clicks
     are dropped and how many negatives are drawn. `lookup`: called with items and a table; returns
@@ -55,12 +55,14 @@ def descend_loss(
     size = clicks.shape[1] - 1
     making = None
     if pool is not None and len(clicks) >= n_parts:
-        making = pool.submit(SharedOfBatch.of, model, size, loops)
-    batches = read_sets(model, _cut(clicks, n_sets, model.n_items), plan, noise, lookup)
-    drawn = [drawn_for(model, batch) for batch in batches]
+        making = pool.submit(SharedTensors.of, model, size, loops)
+    batches = prepare_batches(
+        model, _split_sets(clicks, n_sets, model.n_items), plan, noise, lookup
+    )
+    drawn = [draw_dropout(model, batch) for batch in batches]
     n_targets = sum(len(batch.positive) for batch in batches)
     if pool is None or making is None:
-        shared = SharedOfBatch.of(model, size, loops)
+        shared = SharedTensors.of(model, size, loops)
         losses = [
             batch.loss(model, shared, own) * (len(batch.positive) / n_targets)
             for batch, own in zip(batches, drawn, strict=True)
@@ -71,17 +73,17 @@ def descend_loss(
     shared = making.result()
     encoder = model.encoder
     others = [] if encoder is None or shared.products else list(encoder.parameters())
-    own_table, *own_products = (_leaf(each) for each in (shared.table, *shared.products))
+    own_table, *own_products = (_detached(each) for each in (shared.table, *shared.products))
     of_parts = shared._replace(table=own_table, products=own_products)
 
     def descend(cut: _Cut) -> tuple[float, tuple[Tensor, ...]]:
-        leaves = [_leaf(each) for each in (cut.part.features, *cut.part[3:5])]
+        leaves = [_detached(each) for each in (cut.part.features, *cut.part[3:5])]
         part = cut.part._replace(features=leaves[0], vectors=leaves[1], bias=leaves[2])
         bytes_of = drawn[cut.number]
         own = None if bytes_of is None else [each[cut.rows, cut.columns] for each in bytes_of]
         loss = part.loss(model, of_parts, own) * (len(part.positive) / n_targets)
-        asked = [*leaves, own_table, *own_products, *others]
-        return loss.item(), torch.autograd.grad(loss, asked)
+        queries = [*leaves, own_table, *own_products, *others]
+        return loss.item(), torch.autograd.grad(loss, queries)
 
     cuts = [
         _Cut(number, *cut)
@@ -89,7 +91,7 @@ def descend_loss(
         for cut in batch.parts(-(-n_parts // len(batches)))
     ]
     found = list(pool.map(descend, cuts))
-    slopes = [_sum(each) for each in zip(*(own[3:] for _, own in found), strict=True)]
+    slopes = [_sum_in_place(each) for each in zip(*(own[3:] for _, own in found), strict=True)]
     made = (shared.table, *shared.products)
     passing = pool.submit(torch.autograd.backward, made, slopes[: len(made)])
     for parameter, slope in zip(others, slopes[len(made) :], strict=True):
@@ -104,7 +106,7 @@ def descend_loss(
         for cut, own in own_parts:
             features[cut.rows, cut.columns] = own[0]
         roots += [batch.features, batch.vectors, batch.bias]
-        upstream += [features, *(_sum([own[n] for _, own in own_parts]) for n in (1, 2))]
+        upstream += [features, *(_sum_in_place([own[n] for _, own in own_parts]) for n in (1, 2))]
     torch.autograd.backward(roots, upstream)
     passing.result()
     return sum(loss for loss, _ in found)
@@ -119,22 +121,22 @@ class _Cut(NamedTuple):
     part: SequenceBatch
 
 
-def _cut(clicks: Tensor, n_sets: int, fill: int) -> list[Tensor]:
+def _split_sets(clicks: Tensor, n_sets: int, fill: int) -> list[Tensor]:
     """Cut sequences into sets of about as many targets, each as long as its longest."""
     sizes = (clicks != fill).sum(1).cpu().numpy()
     return [
         clicks[begin:end, : int(sizes[begin:end].max())]
-        for begin, end in even_parts(sizes - 1, n_sets)
+        for begin, end in split_evenly(sizes - 1, n_sets)
     ]
 
 
-def _leaf(values: Tensor) -> Tensor:
-    """Return values whose gradient ends with them."""
+def _detached(values: Tensor) -> Tensor:
+    """Return detached values that require a gradient."""
     return values.detach().requires_grad_()
 
 
-def _sum(parts: Sequence[Tensor]) -> Tensor:
-    """Return the sum of arrays in the place of the first."""
+def _sum_in_place(parts: Sequence[Tensor]) -> Tensor:
+    """Return the sum of arrays, in place of the first."""
     total, *others = parts
     for each in others:
         total += each
@@ -142,8 +144,8 @@ def _sum(parts: Sequence[Tensor]) -> Tensor:
 
 
 @dataclass
-class _Read:
-    """Rows that the present step reads."""
+class _LookedUpRows:
+    """Rows that the current step looks up."""
 
     table: Tensor
     ids: Tensor
@@ -154,11 +156,11 @@ class _Read:
 
 
 class DeferredAdam(LightOptimizer):
-    """Dense Adam with decay towards anchors, taken row by row when rows are read.
+    """Dense Adam with decay towards anchors, applied to rows when they are looked up.
 
-    A dense step moves every row: those without a gradient by what is left of their moments, and a
-    little towards their anchor. Here that is made up for when a row is next read, from sums over
-    the steps it missed, which depend on nothing but the step it was last read in:
+    A dense step moves every row: those without a gradient by their remaining moments, and a little
+    towards their anchor. Here that is deferred until a row is next looked up, and computed from
+    sums over the steps it missed, which depend only on the step of its last lookup:
 
         p_t - a = (p_s - a) prod_i D_i
                   - m_s / (sqrt(v_s) + eps) * sum_j c_j r^(j-s) prod_(i >= j) D_i
@@ -186,7 +188,7 @@ class DeferredAdam(LightOptimizer):
         super().__init__(tables, {"lr": learning_rate, "weight_decay": weight_decay})
         self._betas = betas
         self._anchors = {id(table): anchor for table, anchor in zip(tables, anchors, strict=True)}
-        self._reads: list[_Read] = []
+        self._reads: list[_LookedUpRows] = []
         some, device = tables[0].detach(), tables[0].device
         ratio = betas[0] / betas[1] ** 0.5
         missed = torch.arange(MAX_TAIL, 0, -1, dtype=some.dtype, device=device)
@@ -207,14 +209,14 @@ class DeferredAdam(LightOptimizer):
         place[ids] = 1
         distinct = place.nonzero().squeeze(-1)
         place[distinct] = torch.arange(len(distinct), device=table.device)
-        read = self._current(table, distinct)
+        read = self._up_to_date(table, distinct)
         read.rows.requires_grad_()
         self._reads.append(read)
         return F.embedding(place[ids], read.rows)
 
     @torch.no_grad()
     def step(self, closure: object = None) -> None:  # type: ignore[override]
-        """Update the rows that were looked up, and note what all others miss."""
+        """Update the rows that were looked up, and record the step for all others."""
         rate = float(self.param_groups[0]["lr"])
         decay = min(1.0, rate * self.param_groups[0]["weight_decay"])
         n_taken = 0.0
@@ -225,13 +227,13 @@ class DeferredAdam(LightOptimizer):
             moments = (read.first, read.second)
             move_by_adam(rows, read.rows.grad, moments, state["step"], rate, self._betas)
             rows.lerp_(read.anchor, decay)
-            self._keep(read, rows, self._n_steps + 1)
+            self._write_back(read, rows, self._n_steps + 1)
             n_taken = float(state["step"])
         self._reads.clear()
         self._note_missed(n_taken, rate, 1.0 - decay)
 
     def _note_missed(self, n_taken: float, rate: float, left: float) -> None:
-        """Add a step to what rows miss, by the step they were last read in."""
+        """Add a step to the sums of missed steps."""
         first, second = self._betas
         size = rate * (1 - second**n_taken) ** 0.5 / (1 - first**n_taken)
         n_near = min(self._n_steps + 1, MAX_TAIL)
@@ -241,18 +243,18 @@ class DeferredAdam(LightOptimizer):
         self._n_steps += 1
 
     @torch.no_grad()
-    def settle(self) -> None:
-        """Bring all rows up to date; call it before a table is read whole."""
+    def flush(self) -> None:
+        """Apply all deferred updates; call it before a whole table is read."""
         for table in self.param_groups[0]["params"]:
             everything = torch.arange(len(table), device=table.device)
-            read = self._current(table, everything)
-            self._keep(read, read.rows, 0)
+            read = self._up_to_date(table, everything)
+            self._write_back(read, read.rows, 0)
         self._n_steps = 0
         self._moved, self._left = torch.zeros_like(self._moved[:1]), torch.ones_like(self._left[:1])
 
     @torch.no_grad()
-    def _current(self, table: Tensor, ids: Tensor) -> _Read:
-        """Return rows with their moments, all as they are now."""
+    def _up_to_date(self, table: Tensor, ids: Tensor) -> _LookedUpRows:
+        """Return rows and moments with their deferred updates applied."""
         state = self._state_of(table)
         last = self._last[id(table)].index_select(0, ids)
         rows, first, second, anchor = (
@@ -266,10 +268,10 @@ class DeferredAdam(LightOptimizer):
         missed = (self._n_steps - last).clamp_max_(MAX_FADED).to(rows.dtype).unsqueeze(-1)
         first.mul_(self._betas[0] ** missed)
         second.mul_(self._betas[1] ** missed)
-        return _Read(table, ids, rows, first, second, anchor)
+        return _LookedUpRows(table, ids, rows, first, second, anchor)
 
-    def _keep(self, read: _Read, rows: Tensor, n_steps: int) -> None:
-        """Write rows back, up to date after so many steps."""
+    def _write_back(self, read: _LookedUpRows, rows: Tensor, n_steps: int) -> None:
+        """Write rows back, up to date after `n_steps`."""
         state = self.state[read.table]
         read.table.data.index_copy_(0, read.ids, rows)
         state["exp_avg"].index_copy_(0, read.ids, read.first)

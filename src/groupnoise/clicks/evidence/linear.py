@@ -1,6 +1,6 @@
 """Additive evidence in closed form: ridge regressions between items, as vectors of low rank.
 
-Three regressions add up what clicks say for an item. `together` is EASE: every item of a history
+Three regressions sum the evidence of clicks. `together` is EASE: every item of a history
 from all others, whatever their order. `following` is the next click from the clicks before it,
 which count less the longer ago they were; `next`, of a small catalogue, from the one before it
 alone. All are solved in the leading eigenvectors of the Gram matrix of their inputs, so that an
@@ -19,26 +19,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from groupnoise.clicks.evidence.model import MAX_SCORES, Evidence, evidence_scores, gains, joined
-from groupnoise.clicks.evidence.spectral import leading_of_gram
+from groupnoise.clicks.evidence.model import (
+    MAX_SCORES,
+    Evidence,
+    evidence_scores,
+    gains,
+    sum_evidence,
+)
+from groupnoise.clicks.evidence.spectral import gram_eigenvectors
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import join_with_and
 
 RANK = 1024
-"""Eigenvectors that are kept; of a catalogue of rare items that no one clicks together the later
-ones say much, of a dense one they are noise."""
+"""Most eigenvectors; of a sparse catalogue the later ones are informative, of a dense one noise."""
 MAX_WIDE_CATALOGUE = 20_000
-"""Items beyond which at most half as many are kept, so that neither time nor files grow large."""
+"""Items above which at most half as many are kept, which bounds time and the size of files."""
 USUAL_RANK = 256
 NEXT = "next"
 """The regression of the last click alone. The eigenvectors of its inputs are items, the most
 clicked first, so it is for catalogues of which half at least are kept."""
 MAX_NEXT_CATALOGUE = 2 * RANK
 FOLLOWING_RATE = 0.3
-"""How fast a click counts less as an input of the next one, on log scale per click between."""
+"""Decay of the weight of an input, on log scale per click between it and the next one."""
 FOLLOWING_LAGS = 16
-"""Clicks before the next one that are its inputs; those before count for less than a hundredth."""
+"""Clicks before the next one that are its inputs; earlier ones have weights below a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class LinearEvidence:
     `values`: their eigenvalues.
     `outcomes` (n_items, rank): products of the next clicks with the inputs, along the eigenvectors;
         None for EASE.
-    `rates`: how fast clicks may fade when they are added up; the first is tried with all else.
+    `rates`: candidate decay rates of clicks; the first is tried with all ridges.
     """
 
     vectors: FloatArray
@@ -58,7 +63,7 @@ class LinearEvidence:
     rates: tuple[float, ...] = (0.05, 0.0, 0.3)
 
     def evidence(self, ridge: float, rate: float, length: int, rank: int = USUAL_RANK) -> Evidence:
-        """Return the regression as vectors whose products add up over clicks."""
+        """Return the regression as additive evidence."""
         vectors, values = self.vectors[:, :rank], self.values[:rank]
         if self.outcomes is None:
             objects = vectors * np.sqrt(values / (values + ridge))
@@ -78,10 +83,10 @@ class LinearEvidence:
         )
 
 
-def together(
+def fit_ease(
     histories: Groups, n_items: int, generator: np.random.Generator, *, rank: int = RANK
 ) -> LinearEvidence:
-    """Return EASE: every item of a history from all the others."""
+    """Fit EASE: every item of a history from all the others."""
     clicks = np.asarray(histories.objects)
     users = sparse.csr_array(
         (np.ones(len(clicks), dtype=np.float32), (histories.group_of_object, clicks)),
@@ -89,10 +94,10 @@ def together(
     )
     users.sum_duplicates()
     users.data[:] = 1.0
-    return LinearEvidence(*_leading(users, rank, generator))
+    return LinearEvidence(*_gram_eigenvectors(users, rank, generator))
 
 
-def following(
+def fit_following(
     histories: Groups,
     n_items: int,
     generator: np.random.Generator,
@@ -100,7 +105,7 @@ def following(
     rank: int = RANK,
     n_lags: int = FOLLOWING_LAGS,
 ) -> LinearEvidence:
-    """Return the regression of every next click on the clicks before it, faded by distance.
+    """Fit the regression of every next click on the clicks before it, decayed by distance.
 
     `rank`: how many eigenvectors to keep; of more than 20 000 items at most 512. `n_lags`: how many
     clicks before the next one are its inputs.
@@ -114,33 +119,33 @@ def following(
         steps.append((later, clicks[later - lag], weight))
     row, item, weight = (np.concatenate(part) for part in zip(*steps, strict=True))
     inputs = sparse.csr_array((weight, (row, item)), shape=(len(clicks), n_items))
-    vectors, values = _leading(inputs, rank, generator)
+    vectors, values = _gram_eigenvectors(inputs, rank, generator)
     outcomes = sparse.csr_array((weight, (clicks[row], item)), shape=(n_items, n_items))
     return LinearEvidence(vectors, values, outcomes @ vectors)
 
 
-def succeeding(
+def fit_next(
     histories: Groups, n_items: int, generator: np.random.Generator, *, rank: int = RANK
 ) -> LinearEvidence:
-    """Return the regression of every next click on the one before it alone."""
-    found = following(histories, n_items, generator, rank=rank, n_lags=1)
-    return replace(found, rates=(LAST_ALONE,))
+    """Fit the regression of every next click on the one before it alone."""
+    found = fit_following(histories, n_items, generator, rank=rank, n_lags=1)
+    return replace(found, rates=(LAST_CLICK_RATE,))
 
 
-def _leading(
+def _gram_eigenvectors(
     rows: sparse.csr_array, rank: int, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Return the leading eigenvectors and eigenvalues of the Gram matrix of some rows."""
     n_items = rows.shape[1]
     seed = int(generator.integers(1 << 31))
     kept = min(rank, n_items, RANK if n_items <= MAX_WIDE_CATALOGUE else RANK // 2)
-    return leading_of_gram(rows, kept, seed)
+    return gram_eigenvectors(rows, kept, seed)
 
 
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
 
-LAST_ALONE = 12.0
-"""A rate at which the clicks before the last one count for nothing."""
+LAST_CLICK_RATE = 12.0
+"""A decay rate at which only the last click has weight."""
 
 RANKS = (USUAL_RANK, RANK)
 
@@ -153,22 +158,22 @@ MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
 
 MAX_LINEAR_HISTORY = 1000
-"""Clicks over which linear evidence is added; it needs no weight to be learned for each."""
+"""Most clicks over which linear evidence is added."""
 
 Linear = Mapping[str, Sequence[float]]
 """For "together", "following" and "next": (weight, ridge, rate) of the linear evidence that is
 added, and its rank where that is not the usual one."""
 
-_Alone = tuple[float, tuple[float, float, int], FloatArray]
-"""The gain of a regression by itself, its (ridge, rate, rank), and its scores."""
+_TunedRegression = tuple[float, tuple[float, float, int], FloatArray]
+"""The gain of a regression alone, its (ridge, rate, rank), and its scores."""
 
 
 def linear_length(histories: Groups) -> int:
-    """Return over how many clicks linear evidence is added: all, up to the longest allowed."""
+    """Return the number of clicks over which linear evidence is added."""
     return min(int(histories.sizes.max()) + 1, MAX_LINEAR_HISTORY)
 
 
-def added_evidence(
+def add_linear(
     learned: Evidence, regressions: Mapping[str, LinearEvidence], linear: Linear, length: int
 ) -> Evidence:
     """Return learned evidence with the linear evidence added."""
@@ -177,7 +182,7 @@ def added_evidence(
         if weight:
             own = regressions[name].evidence(ridge, rate, length, *map(int, rank))
             parts.append(own.scaled(weight))
-    return joined(parts)
+    return sum_evidence(parts)
 
 
 def linear_ranks(linear: Linear) -> dict[str, int]:
@@ -192,41 +197,41 @@ def linear_ranks(linear: Linear) -> dict[str, int]:
 def choose_linear(
     learned: Evidence,
     regressions: Mapping[str, LinearEvidence],
-    asked: Groups,
+    queries: Groups,
     length: int,
     seed: int,
 ) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray, dict[str, float]]:
-    """Return how much linear evidence to add to what was learned.
+    """Choose the linear evidence to add to learned evidence.
 
     Returns `linear`: weights in units that give linear and learned scores the same standard
-    deviation; see :func:`in_units_of`; `gain`: of the learned and linear evidence together;
+    deviation; see :func:`rescale_linear`; `gain`: of the learned and linear evidence together;
     `alone`: the mean gain of each regression by itself. `learned`: what gradient descent found
-    without the held-out clicks. `regressions`: fitted without them too. `asked`: histories with the
-    held-out clicks as targets. `length`: over how many of the latest clicks linear evidence is
+    without the held-out clicks. `regressions`: fitted without them too. `queries`: histories with
+    the held-out clicks as targets. `length`: over how many of the latest clicks linear evidence is
     added. `seed`: decides which histories are asked where the scores of all would not fit.
     """
-    asked = _fitting(asked, len(learned.bias), seed)
-    scores = evidence_scores(learned, asked)
-    found = {name: _best_alone(each, asked, length) for name, each in regressions.items()}
+    queries = _sample_rows(queries, len(learned.bias), seed)
+    scores = evidence_scores(learned, queries)
+    found = {name: _tune_regression(each, queries, length) for name, each in regressions.items()}
     alone = {name: gain for name, (gain, _, _) in found.items()}
     last = found.pop(NEXT, None)
-    linear, best = _added_in_turn(scores, found, asked)
-    if last is not None:  # first or not at all: what the others add hides most of what it tells
-        own, gain = _added_in_turn(scores, {NEXT: last, **found}, asked)
+    linear, best = _add_greedily(scores, found, queries)
+    if last is not None:  # tried first: the others contain most of its information
+        own, gain = _add_greedily(scores, {NEXT: last, **found}, queries)
         linear, best = (own, gain) if _is_ahead(gain - best) else (linear, best)
     return linear, best, alone
 
 
-def _added_in_turn(
-    scores: FloatArray, found: Mapping[str, _Alone], asked: Groups
+def _add_greedily(
+    scores: FloatArray, found: Mapping[str, _TunedRegression], queries: Groups
 ) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray]:
-    """Return the weights of regressions that are added one after the other, and the gain of all."""
+    """Return the weights of regressions that are added greedily, and the gain of all."""
     spread = float(scores.std())
-    best = gains(scores.copy(), asked)
+    best = gains(scores.copy(), queries)
     linear: dict[str, tuple[float, float, float, int]] = {}
     for name, (_, (ridge, rate, rank), unscaled) in found.items():
         own = unscaled * (spread / max(float(unscaled.std()), MIN_SPREAD))
-        tried = {weight: gains(scores + weight * own, asked) for weight in LINEAR_WEIGHTS}
+        tried = {weight: gains(scores + weight * own, queries) for weight in LINEAR_WEIGHTS}
         taken = max(tried, key=lambda weight: float(tried[weight].mean()))
         if _is_ahead(tried[taken] - best):
             best, scores = tried[taken], scores + taken * own
@@ -237,39 +242,38 @@ def _added_in_turn(
 
 
 def _is_ahead(lead: FloatArray) -> bool:
-    """Tell whether a lead, by held-out click, is worth what it costs."""
+    """Tell whether a paired difference on held-out clicks is large enough."""
     return float(lead.mean()) > MIN_LEAD * float(lead.std()) / np.sqrt(len(lead))
 
 
-def in_units_of(
+def rescale_linear(
     learned: Evidence,
     regressions: Mapping[str, LinearEvidence],
     linear: Linear,
-    asked: Groups,
+    queries: Groups,
     length: int,
     seed: int,
 ) -> Linear:
-    """Return chosen linear evidence with weights for what was learned from all clicks.
+    """Rescale the weights of chosen linear evidence for evidence trained on all clicks.
 
-    More clicks make regressions surer of themselves, and what is learned too, but not by as much.
-
-    What :func:`added_evidence` takes, without those of weight 0. `learned`: what gradient descent
-    found in all clicks. `linear`: as :func:`choose_linear` returned it.
+    Scores of regressions and of learned evidence grow with the number of clicks, at different
+    rates. Result: as :func:`add_linear` takes it, without weights of 0. `learned`: trained on all
+    clicks. `linear`: the result of :func:`choose_linear`.
     """
-    asked = _fitting(asked, len(learned.bias), seed)
-    spread = float(evidence_scores(learned, asked).std())
+    queries = _sample_rows(queries, len(learned.bias), seed)
+    spread = float(evidence_scores(learned, queries).std())
     found = {}
     for name, (weight, ridge, rate, rank) in linear.items():
         if weight:
             alone = regressions[name].evidence(ridge, rate, length, int(rank))
-            own = evidence_scores(alone, asked)
+            own = evidence_scores(alone, queries)
             unit = spread / max(float(own.std()), MIN_SPREAD)
             found[name] = (weight * unit, ridge, rate, int(rank))
     return found
 
 
-def about_linear(linear: Linear, before: float, after: float) -> str:
-    """Say which linear evidence was added to what the networks learned."""
+def describe_linear(linear: Linear, before: float, after: float) -> str:
+    """Return a sentence on the linear evidence that was added."""
     what = {
         "together": "how often items are clicked by the same user (together)",
         "following": "how often one item follows another (following)",
@@ -288,18 +292,18 @@ def about_linear(linear: Linear, before: float, after: float) -> str:
     )
 
 
-def _fitting(asked: Groups, n_items: int, seed: int) -> Groups:
-    """Return so many histories, drawn at random, that their scores fit in memory."""
+def _sample_rows(queries: Groups, n_items: int, seed: int) -> Groups:
+    """Return a random sample of histories whose scores fit in memory."""
     max_rows = max(1, MAX_SCORES // n_items)
-    if len(asked) <= max_rows:
-        return asked
-    rows = np.random.default_rng(seed).permutation(len(asked))[:max_rows]
-    return asked.subset(np.sort(rows))
+    if len(queries) <= max_rows:
+        return queries
+    rows = np.random.default_rng(seed).permutation(len(queries))[:max_rows]
+    return queries.subset(np.sort(rows))
 
 
-def _best_alone(regression: LinearEvidence, asked: Groups, length: int) -> _Alone:
-    """Return the gain of a regression by itself, its (ridge, rate, rank), and its scores."""
-    found: _Alone | None = None
+def _tune_regression(regression: LinearEvidence, queries: Groups, length: int) -> _TunedRegression:
+    """Return the best gain of a regression alone, its (ridge, rate, rank), and its scores."""
+    found: _TunedRegression | None = None
     rates = regression.rates
     widest = len(regression.values)
     ranks = sorted({min(rank, widest) for rank in RANKS})
@@ -307,10 +311,10 @@ def _best_alone(regression: LinearEvidence, asked: Groups, length: int) -> _Alon
     while tried:
         setting = tried.pop(0)
         own = evidence_scores(
-            regression.evidence(setting[0], setting[1], length, setting[2]), asked
+            regression.evidence(setting[0], setting[1], length, setting[2]), queries
         )
-        gain = float(gains(own.copy(), asked).mean())
-        # Histories of one click tell nothing of the rate: the others count for less then.
+        gain = float(gains(own.copy(), queries).mean())
+        # Of equal gains, as with histories of one click, the larger rate is taken.
         if found is None or (gain, setting[1] > found[1][1]) > (found[0], False):
             found = gain, setting, own
         if not tried and setting[1] == rates[0]:  # the best ridge and rank, with other rates

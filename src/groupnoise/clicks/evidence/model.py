@@ -34,37 +34,36 @@ from groupnoise.decisions.halving import standard_error
 from groupnoise.training.state import FIRST, SECOND, STEPS, Moments
 
 FADING_RATES = (0.03, 0.1, 0.3, 1.0)
-"""How fast the initial weight of a click falls in each block, on log scale per later click."""
+"""Decay of the initial weight of a click in each block, on log scale per later click."""
 MIN_LOG_WEIGHT = -12.0
 INITIAL_EXPONENT = 0.5
 MAX_HELD_OUT = 2000
-"""Last clicks that options are compared on; fewer let chance decide between close ones."""
-MAX_ASKED, MAX_ASKED_SCORES = 8000, 1 << 27
-"""Last clicks that options are compared on where histories are left over that no option learns
-from, and the scores of a trial that this may take: the more, the less does chance decide."""
+"""Held-out clicks that options are compared on."""
+MAX_QUERIES, MAX_QUERY_SCORES = 8000, 1 << 27
+"""Held-out clicks that options are compared on where histories remain that no option is trained on,
+and the most scores of a trial for them."""
 MIN_HELD_OUT = 20
 MANY_HELD_OUT = 200
-"""Histories of three clicks or more below which some of two are asked about too."""
+"""Histories of three clicks or more below which some of two are held out from too."""
 PAIRS_HELD_OUT = 0.2
-"""Share of the histories of two clicks that may be."""
+"""Share of the histories of two clicks that may be held out from."""
 GAIN_CUT = 20
 MAX_SCORES = 1 << 25
-"""Held-out scores kept at once, for each part of the evidence."""
+"""Held-out scores in memory at a time, for each part of the evidence."""
 CLEAR = 1.0
-"""Standard errors by which held-out clicks must be told better than by popularity: more would doubt
-what few of them say rightly."""
+"""Standard errors by which the metric on held-out clicks must exceed that of popularity."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What additive evidence is scored with.
+    """The parameters of additive evidence.
 
     `objects` (n_items, dim): f of every item.
     `targets` (n_items, dim): g of every item.
     `bias`: bias of every item as a target.
-    `block_widths`: how many dimensions each block has.
-    `position_weights` (n_blocks, history_length): the weight of a click by how many clicks came
-        after it.
+    `block_widths`: dimensions of each block.
+    `position_weights` (n_blocks, history_length): the weight of a click by the number of later
+        clicks.
     `exponents`: of the sum of weights that each block is divided by: 0 adds, 1 averages.
     `encoders`: read a history in order and add to its context.
     """
@@ -100,7 +99,7 @@ class Evidence:
         )
 
 
-def joined(parts: Sequence[Evidence]) -> Evidence:
+def sum_evidence(parts: Sequence[Evidence]) -> Evidence:
     """Return evidence whose scores are the sums of the scores of all parts."""
     length = max(part.position_weights.shape[1] for part in parts)
     weights = [
@@ -126,8 +125,8 @@ def joined(parts: Sequence[Evidence]) -> Evidence:
 def position_table(weights: Tensor) -> Tensor:
     """Return the weight of each click in the context after each click.
 
-    Of shape (n_blocks, size, size): of the clicks (last axis) after each (axis before it): 0 for
-    those that come later. `weights` (n_blocks, size): of a click by how many clicks came after it.
+    Of shape (n_blocks, size, size): of the clicks (last axis) in the context after each (second
+    axis), 0 for later ones. `weights` (n_blocks, size): of a click by the number of later clicks.
     """
     return _PositionTable.apply(weights)  # type: ignore[no-untyped-call]
 
@@ -152,11 +151,11 @@ class _PositionTable(torch.autograd.Function):
 
 
 class EvidenceModel(nn.Module):
-    """Item vectors, and how much a click counts in each block by its position from the end.
+    """Item vectors, and the weights of clicks in each block by position from the end.
 
     `objects` (n_items, dim): initial f of every item, and g too.
     `bias`: initial bias of every item as a target.
-    `history_length`: how many of the latest clicks count.
+    `history_length`: the number of latest clicks that are used.
     `shared`: whether f and g share one table.
     `encoder`: reads the vectors of a history in order and adds to its context.
     """
@@ -185,31 +184,31 @@ class EvidenceModel(nn.Module):
 
     @property
     def block_widths(self) -> tuple[int, ...]:
-        """How many dimensions each block has; they differ by one at most."""
+        """Dimensions of each block; they differ by one at most."""
         cuts = np.linspace(0, self.dim, self.n_blocks + 1).astype(int)
         return tuple(np.diff(cuts).tolist())
 
     @property
     def exponents(self) -> Tensor:
-        """Of the sum of weights that each block is divided by, shape (blocks,)."""
+        """Exponents of the sums of weights that divide the blocks, shape (blocks,)."""
         return torch.sigmoid(self.exponent_logits)
 
     def tables(self, size: int) -> Tensor:
-        """Return how much each of `size` clicks counts after each, shape (blocks, size, size)."""
+        """Return the weights of `size` clicks in each context, shape (blocks, size, size)."""
         weights = self.log_weights.exp()
         counted = F.pad(weights[:, :size], (0, max(0, size - weights.shape[1])))
         total = counted.cumsum(-1).clamp_min(MIN_TOTAL)  # (blocks, size)
         scale = total.pow(-self.exponents.unsqueeze(-1))
         return position_table(counted) * scale.unsqueeze(-1)
 
-    def added_by_step(
+    def contexts_by_step(
         self, features: Tensor, dropped: Tensor | None = None, table: Tensor | None = None
     ) -> Tensor:
-        """Return the context after each click, without what an encoder adds to it, (size, n, dim).
+        """Return the context after each click, without the output of an encoder, (size, n, dim).
 
-        `features` (size, n, dim): f of the clicks, oldest first; padding follows them, and no
-        context looks ahead. `dropped` (size, n): factors of the evidence of each click: 0 where it
-        is dropped in training. `table`: what :meth:`tables` returned, which is called by default.
+        `features` (size, n, dim): f of the clicks, oldest first, followed by padding. `dropped`
+        (size, n): factors of each click, 0 where it is dropped in training. `table`: the result of
+        :meth:`tables`, which is called by default.
         """
         size, n, _ = features.shape
         table = self.tables(size) if table is None else table
@@ -227,10 +226,10 @@ class EvidenceModel(nn.Module):
 
     @torch.no_grad()
     def evidence(self) -> Evidence:
-        """Return what the model has learned, as arrays.
+        """Return the learned parameters as arrays.
 
-        Weights are written so that a click that none followed counts as one: then the vector of
-        an item is the context of a history that holds it alone.
+        Weights are normalised so that a last click has weight one: then the vector of an item is
+        the context of a history of this item alone.
         """
         scale = self.scale
         return Evidence(
@@ -245,14 +244,14 @@ class EvidenceModel(nn.Module):
 
     @property
     def scale(self) -> Tensor:
-        """What f is multiplied by in evidence, shape (dim,): the weight of a last click alone."""
+        """The factor of f in :meth:`evidence`, shape (dim,): the weight of a last click alone."""
         last = (1 - self.exponents) * self.log_weights[:, 0]
         return last.exp().repeat_interleave(torch.tensor(self.block_widths)).detach()
 
     def rescale(self, moments: Moments) -> None:
-        """Turn moments of this model, in place, into those of what :meth:`evidence` returns.
+        """Rescale optimizer moments, in place, to the parameters of :meth:`evidence`.
 
-        The gradient by a vector that was multiplied is divided by as much.
+        The gradient of a scaled vector is divided by the scale.
         """
         scale = self.scale.numpy()
         for name in [name for name in moments if name.startswith(("log_", "exponent_"))]:
@@ -267,10 +266,10 @@ class EvidenceModel(nn.Module):
 
 
 class HeldOut(NamedTuple):
-    """Histories of which some have lost their last click."""
+    """Histories with some last clicks held out, and these clicks as targets."""
 
     training: Groups
-    asked: Groups
+    queries: Groups
 
 
 def hold_out_last(
@@ -278,7 +277,7 @@ def hold_out_last(
 ) -> HeldOut | None:
     """Hold out the last click of some histories of at least three; None where they are few.
 
-    Of a log of pairs a few of these are asked about too: the others tell what follows what.
+    In a log of pairs some of these are held out from too, and the others train.
     """
     eligible = np.flatnonzero(histories.sizes >= 3)
     if len(eligible) < MANY_HELD_OUT:
@@ -292,44 +291,44 @@ def hold_out_last(
     sizes[rows] -= 1
     objects = np.asarray(histories.objects)
     training = Groups(np.delete(objects, last), offsets_from_sizes(sizes))
-    asked = training.subset(rows)
-    return HeldOut(training, Groups(asked.objects, asked.offsets, objects[last]))
+    queries = training.subset(rows)
+    return HeldOut(training, Groups(queries.objects, queries.offsets, objects[last]))
 
 
-def asking_others(
+def add_queries(
     held: HeldOut, others: Groups | None, n_items: int, generator: np.random.Generator
 ) -> HeldOut:
-    """Ask also for the last clicks of histories that no option learns from, if there are any.
+    """Add the last clicks of histories that no option is trained on, if there are any.
 
-    Up to 8000 histories are then asked, fewer in a large catalogue.
+    Up to 8000 queries in all, fewer in a large catalogue.
     """
-    n_more = min(MAX_ASKED, MAX_ASKED_SCORES // n_items) - len(held.asked)
+    n_more = min(MAX_QUERIES, MAX_QUERY_SCORES // n_items) - len(held.queries)
     if others is None or n_more <= 0:
         return held
     more = hold_out_last(others, generator, n_more)
     if more is None:
         return held
-    parts = (held.asked, more.asked)
-    asked = Groups(
+    parts = (held.queries, more.queries)
+    queries = Groups(
         np.concatenate([part.objects for part in parts]),
         offsets_from_sizes(np.concatenate([part.sizes for part in parts])),
         np.concatenate([np.asarray(part.targets) for part in parts]),
     )
-    return HeldOut(held.training, asked)
+    return HeldOut(held.training, queries)
 
 
-def gains(scores: FloatArray, asked: Groups) -> FloatArray:
+def gains(scores: FloatArray, queries: Groups) -> FloatArray:
     """Return the discounted gain of each target among the items its history does not hold.
 
     One that its history holds is ranked among all items, as those who ask again would find it.
     1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead. `scores`
-    (n_histories, n_items): overwritten. `asked`: the histories, with targets.
+    (n_histories, n_items): overwritten. `queries`: the histories, with targets.
     """
-    rows = np.arange(len(asked))
-    targets = np.asarray(asked.targets)
+    rows = np.arange(len(queries))
+    targets = np.asarray(queries.targets)
     positive = scores[rows, targets].copy()
-    is_out = ~clicked_before(asked, targets)[asked.group_of_object]
-    scores[asked.group_of_object[is_out], asked.objects[is_out]] = -np.inf
+    is_out = ~clicked_before(queries, targets)[queries.group_of_object]
+    scores[queries.group_of_object[is_out], queries.objects[is_out]] = -np.inf
     scores[rows, targets] = -np.inf
     ahead = (scores > positive[:, None]).sum(axis=1) + 0.5 * (scores == positive[:, None]).sum(
         axis=1
@@ -338,7 +337,7 @@ def gains(scores: FloatArray, asked: Groups) -> FloatArray:
 
 
 def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
-    """Return the evidence for every item after each history, (n_histories, n_items)."""
+    """Return the scores of all items after each history, (n_histories, n_items)."""
     clicks = np.asarray(histories.objects, dtype=np.int64)
     mixture = evidence.rule().mixture(
         lambda items: evidence.objects[items], clicks, histories.offsets
@@ -346,27 +345,26 @@ def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
     return np.asarray(mixture.queries @ evidence.targets.T + evidence.bias)
 
 
-def evidence_gains(evidence: Evidence, asked: Groups) -> FloatArray:
-    """Return the gain of each held-out click under some evidence, shape (n_histories,)."""
-    return gains_by_block(lambda part: evidence_scores(evidence, part), asked, len(evidence.bias))
+def evidence_gains(evidence: Evidence, queries: Groups) -> FloatArray:
+    """Return the gain of each held-out click, shape (n_histories,)."""
+    return gains_by_block(lambda part: evidence_scores(evidence, part), queries, len(evidence.bias))
 
 
 def gains_by_block(
-    scores_of: Callable[[Groups], FloatArray], asked: Groups, n_items: int
+    scores_of: Callable[[Groups], FloatArray], queries: Groups, n_items: int
 ) -> FloatArray:
     """Return the gain of each held-out click, scored block by block, shape (n_histories,)."""
     step = max(1, MAX_SCORES // n_items)
-    blocks = [asked[start : start + step] for start in range(0, len(asked), step)]
+    blocks = [queries[start : start + step] for start in range(0, len(queries), step)]
     return np.concatenate([gains(scores_of(block), block) for block in blocks])
 
 
-def about_popularity(gain: FloatArray, popular: FloatArray, is_again: BoolArray) -> list[str]:
-    """Return a warning where held-out clicks are not told beyond chance better than by popularity.
+def popularity_warning(gain: FloatArray, popular: FloatArray, is_again: BoolArray) -> list[str]:
+    """Return a warning if held-out clicks are not predicted better than by popularity.
 
-    Clicks on new items decide where they are enough to hold out: who puts known items first gains
-    on the others, which are ranked among all items, and knows nothing. Each of shape (n_held,):
-    `gain` of what was learned, `popular` of popularity, and whether the user had clicked the item
-    before.
+    Only clicks on new items are compared if there are enough: repeats are easy to predict. Each of
+    shape (n_held,): the `gain` of the model, `popular` of popularity, and whether the user had
+    clicked the item before.
     """
     has_both = is_again.any() and (~is_again).sum() >= MIN_HELD_OUT
     judged = ~is_again if has_both else np.ones_like(is_again)

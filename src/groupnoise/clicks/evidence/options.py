@@ -1,4 +1,4 @@
-"""What evidence is worth learning from a log, and how an option is learned."""
+"""The options of evidence models for a log, and their training."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from groupnoise.clicks.evidence.linear import (
     NEXT,
     RANK,
     LinearEvidence,
-    following,
-    succeeding,
-    together,
+    fit_ease,
+    fit_following,
+    fit_next,
 )
-from groupnoise.clicks.evidence.model import Evidence, EvidenceModel, joined
+from groupnoise.clicks.evidence.model import Evidence, EvidenceModel, sum_evidence
 from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
-from groupnoise.clicks.evidence.spectral import SpectralStart, spectral_start
+from groupnoise.clicks.evidence.spectral import SpectralVectors, spectral_vectors
 from groupnoise.clicks.evidence.steps import EvidencePlan
 from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.clicks.windows.cutting import cut_windows
@@ -35,14 +35,13 @@ DECIDED = (
     *("dim", "shared", "window_size", "candidates", "n_negatives", "init", "max_epochs"),
     *("batch_size", "learning_rate", "weight_decay", "encoder"),
 )
-"""Parameters that are decided on held-out clicks where they are "auto"."""
+"""Parameters chosen on held-out clicks where they are "auto"."""
 ENCODERS = ("recurrence", "deep recurrence")
 DEEP = "deep recurrence"
 ENCODER_SIZES = {"recurrence": (64, 1), DEEP: (128, 2)}
 """Width of the states and number of layers of each encoder."""
 DEEP_EPOCHS = 2
-"""Passes of a deep recurrence for each pass of the others: it has more to learn, and one table
-alone to fit noise with."""
+"""Epochs of a deep recurrence per epoch of the others: it has more to learn, and a single table."""
 SPECTRAL_WINDOW = 5
 SPECTRAL_RATE = 0.3
 DENSE_CLICKS_PER_ITEM = 50
@@ -53,13 +52,13 @@ MIN_HISTORY, MAX_HISTORY = 20, 200
 SMALL_LOG, LARGE_LOG = 20_000, 300_000
 """Targets up to which a batch is smaller, and beyond which it is larger; more passes than four over
 the rare items of a log that is not small fit its noise."""
-REGRESSIONS = {"together": together, "following": following, NEXT: succeeding}
+REGRESSIONS = {"together": fit_ease, "following": fit_following, NEXT: fit_next}
 TRIAL_TARGETS = 150_000
 """Targets beyond which options are tried on a sample of the histories."""
 
 
 def click_options(histories: Groups, n_items: int) -> list[Option]:
-    """Return the settings worth trying on a log, the safest first."""
+    """Return the options to try on a log, the safest first."""
     length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
     n_targets = int(histories.n_objects - len(histories))
     is_dense = histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM
@@ -99,7 +98,7 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
 def sample_for_trials(
     histories: Groups, generator: np.random.Generator
 ) -> tuple[Groups, Groups | None]:
-    """Return all histories, or so many of a large log that trials stay short, and the others."""
+    """Return all histories, or a sample of a large log for short trials, and the rest."""
     if histories.n_objects - len(histories) <= TRIAL_TARGETS:
         return histories, None
     order = generator.permutation(len(histories))
@@ -114,30 +113,30 @@ def member_encoders(encoder: Any) -> tuple[str | None, ...]:
     return tuple(encoder) if isinstance(encoder, (list, tuple)) else (encoder,)
 
 
-def _occurrences(encoder: Any) -> list[tuple[str | None, int]]:
-    """Return the encoder of each member, and how many before it have the same one."""
+def _number_repeats(encoder: Any) -> list[tuple[str | None, int]]:
+    """Return the encoder of each member, and the number of earlier members with the same one."""
     encoders = member_encoders(encoder)
     return [(each, encoders[:number].count(each)) for number, each in enumerate(encoders)]
 
 
 def _is_shared(parameters: Mapping[str, Any], encoder: str | None) -> bool:
-    """Tell whether a member has one table; a deep recurrence needs no second one."""
+    """Tell whether a member shares one table; a deep recurrence always does."""
     return encoder == DEEP or bool(parameters["shared"])
 
 
-def passes(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
-    """Return how many epochs a member is trained for."""
+def count_epochs(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
+    """Return the number of epochs of a member."""
     epochs = int(parameters["max_epochs"]) * (DEEP_EPOCHS if encoder == DEEP else 1)
     return max(1, round(share * epochs))
 
 
 @dataclass(frozen=True)
 class EvidenceLearner:
-    """Learns evidence from histories under the parameters of an option.
+    """Trains evidence on histories under the parameters of an option.
 
-    `seed`: decides everything drawn, alike for all options.
+    `seed`: of all random numbers, the same for all options.
     `saves`: where trainings are saved after each epoch, and resumed from.
-    `moments`: takes what the optimizers of the members of :meth:`learned` remember.
+    `moments`: filled with the optimizer states of the members of :meth:`train`.
     """
 
     n_items: int
@@ -145,33 +144,33 @@ class EvidenceLearner:
     saves: FitSaves | None = None
     moments: list[Moments] | None = None
     _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
-    _initializations: dict[int, tuple[Groups, SpectralStart]] = field(
+    _initializations: dict[int, tuple[Groups, SpectralVectors]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
-    def tried(
+    def train_trial(
         self,
         histories: Groups,
         parameters: Mapping[str, Any],
         share: float,
         on_epoch: ProgressCallback | None = None,
     ) -> Evidence:
-        """Return evidence learned with a share of the epochs; members are learned once.
+        """Return evidence trained with a share of the epochs; members are trained once.
 
         `histories`: the same in all calls.
         """
         members = []
-        for encoder, again in _occurrences(parameters["encoder"]):
+        for encoder, again in _number_repeats(parameters["encoder"]):
             own = {**parameters, "encoder": encoder, "shared": _is_shared(parameters, encoder)}
             key = repr((sorted(own.items()), share, again))
             if key not in self._known:
-                self._known[key], _ = self._member(
+                self._known[key], _ = self._train_member(
                     histories, own, encoder, again, share, on_epoch=on_epoch
                 )
             members.append(self._known[key])
-        return averaged(members)
+        return average_evidence(members)
 
-    def learned(
+    def train(
         self,
         histories: Groups,
         parameters: Mapping[str, Any],
@@ -179,23 +178,23 @@ class EvidenceLearner:
         validate: Any = None,
         on_epoch: ProgressCallback | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
-        """Return the evidence that gradient descent finds, and the record of its epochs."""
-        encoders = _occurrences(parameters["encoder"])
+        """Return the trained evidence, and the records of its epochs."""
+        encoders = _number_repeats(parameters["encoder"])
         members, records = [], []
         for number, (encoder, again) in enumerate(encoders):
             more = {} if len(encoders) == 1 else {"member": number + 1}
             moments: Moments | None = None if self.moments is None else {}
-            found, epochs = self._member(
+            found, epochs = self._train_member(
                 histories, parameters, encoder, again, validate=validate,
-                on_epoch=also_saying(on_epoch, **more), moments=moments,
+                on_epoch=with_fields(on_epoch, **more), moments=moments,
             )  # fmt: skip
             if self.moments is not None and moments is not None:
                 self.moments.append(moments)
             members.append(found)
             records += [{**record, **more} for record in epochs]
-        return averaged(members), records
+        return average_evidence(members), records
 
-    def _member(
+    def _train_member(
         self,
         histories: Groups,
         parameters: Mapping[str, Any],
@@ -214,7 +213,7 @@ class EvidenceLearner:
             bias = np.zeros(self.n_items, dtype=np.float32)
         else:
             vectors, bias = self._spectral(histories, dim, generator)
-        plan = EvidencePlan.of(parameters, passes(parameters, encoder, share))
+        plan = EvidencePlan.of(parameters, count_epochs(parameters, encoder, share))
         length = int(parameters["window_size"])
         reader = None
         if encoder is not None:
@@ -243,15 +242,15 @@ class EvidenceLearner:
 
     def _spectral(
         self, histories: Groups, dim: int, generator: np.random.Generator
-    ) -> SpectralStart:
-        """Return initial vectors, found once for all options of the same histories."""
+    ) -> SpectralVectors:
+        """Return initial vectors, computed once for all options of the same histories."""
         last = self._initializations.get(dim)
         if last is None or last[0] is not histories:
             windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
             own = np.random.default_rng(self.seed)
-            start = spectral_start(windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=own)
+            start = spectral_vectors(windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=own)
             self._initializations[dim] = last = (histories, start)
-        generator.integers(1 << 31)  # what the search for vectors has drawn
+        generator.integers(1 << 31)  # keeps later draws as without the cache
         return last[1]
 
     def linear(
@@ -259,8 +258,8 @@ class EvidenceLearner:
     ) -> dict[str, LinearEvidence]:
         """Return regressions between items.
 
-        `ranks`: how many eigenvectors of which regression; by default the most of all that a
-            catalogue of this size may have.
+        `ranks`: number of eigenvectors by regression; by default the maximum of all that suit a
+            catalogue of this size.
         """
         usual = [name for name in REGRESSIONS if name != NEXT or self.n_items <= MAX_NEXT_CATALOGUE]
         return {
@@ -271,13 +270,13 @@ class EvidenceLearner:
         }
 
 
-def averaged(members: list[Evidence]) -> Evidence:
-    """Return evidence whose scores are the averages of those of the members."""
+def average_evidence(members: list[Evidence]) -> Evidence:
+    """Return evidence with the average scores of the members."""
     if len(members) == 1:
         return members[0]
-    return joined([member.scaled(1 / len(members)) for member in members])
+    return sum_evidence([member.scaled(1 / len(members)) for member in members])
 
 
-def also_saying(on_epoch: ProgressCallback | None, **more: Any) -> ProgressCallback | None:
-    """Return a callback whose records say more, such as to which trial an epoch belongs."""
+def with_fields(on_epoch: ProgressCallback | None, **more: Any) -> ProgressCallback | None:
+    """Return a callback whose records have further fields, such as the trial of an epoch."""
     return None if on_epoch is None else lambda record: on_epoch({**record, **more})

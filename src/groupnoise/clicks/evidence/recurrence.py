@@ -1,4 +1,4 @@
-"""An order-aware reading of a history: gated linear recurrences, answered without torch.
+"""A sequence encoder of histories: gated linear recurrences, evaluated without torch.
 
 With f(x_t) the vector of click t, u_t the state of a layer and * the product by entries,
 
@@ -28,11 +28,11 @@ from groupnoise.core.checks import check_count
 from groupnoise.exceptions import ParameterError
 
 EXPANSION = 2
-"""How many times wider than a state the perceptron at each click is."""
+"""Width of the perceptron relative to the state."""
 STATES_AT_ONCE = 1 << 22
-"""Entries of one array of states, so that memory stays bounded for any number of histories."""
+"""Entries of one array of states, which bounds memory."""
 NEAR_STATES = 1 << 18
-"""Entries of one array of states that stay near the processor."""
+"""Entries of one array of states that fit the cache."""
 MAX_WIDTH = 1 << 14
 MAX_LAYERS = 64
 RECORD = ("begin", "width", "hidden", "n_layers", "length")
@@ -72,7 +72,7 @@ def weight_shapes(width: int, hidden: int, n_layers: int) -> dict[str, tuple[int
 
 @dataclass(frozen=True, eq=False)
 class Recurrence:
-    """Reads some dimensions of the vectors of a history, in order.
+    """A sequence encoder of some dimensions of the vectors of a history.
 
     `begin`: the first dimension it reads, and adds to.
     `width`: how many dimensions.
@@ -133,18 +133,18 @@ class Recurrence:
         return found
 
     def moved(self, n_dimensions: int) -> Recurrence:
-        """Return this encoder of vectors with `n_dimensions` more in front."""
+        """Return this encoder for vectors with `n_dimensions` more in front."""
         return replace(self, begin=self.begin + n_dimensions)
 
     def scaled(self, weight: float) -> Recurrence:
-        """Return the encoder of vectors that were multiplied by `weight`, as its answers are."""
+        """Return the encoder with inputs and outputs multiplied by `weight`."""
         named = {name: values.copy() for name, values in self.named_weights().items()}
         named["project.weight"] /= np.float32(weight)
         named["answer.weight"] *= np.float32(weight)
-        return replace(self, weights=packed(named))
+        return replace(self, weights=pack_weights(named))
 
     def read(self, features: Float32Array, click_of: IntArray, offsets: IntArray) -> Float32Array:
-        """Return what each history is read as.
+        """Return the encoding of each history.
 
         Of shape (n_histories, width). `features` (n_distinct, dim): f of all items that occur.
         `click_of`: which of them each click is, one history after the other, oldest click first.
@@ -153,7 +153,7 @@ class Recurrence:
         weights, layers = self.named_weights(), self._layers
         own = features[:, self.begin : self.begin + self.width] @ weights["project.weight"].T
         own = standardized(own) * weights["input_norm.weight"] + weights["input_norm.bias"]
-        # What the first layer makes of a click depends on its item alone.
+        # The gates of the first layer depend on the item alone.
         first = layers[0].gates(standardized(own))
         sizes = np.minimum(np.diff(offsets), self.length)
         last_states = np.empty((len(sizes), self.hidden), dtype=np.float32)
@@ -166,9 +166,9 @@ class Recurrence:
         return layers[-1].answers(last_states)
 
     @cached_property
-    def _layers(self) -> list[ReadingLayer]:
+    def _layers(self) -> list[RecurrenceLayer]:
         weights = self.named_weights()
-        return [ReadingLayer(weights, number) for number in range(self.n_layers)]
+        return [RecurrenceLayer(weights, number) for number in range(self.n_layers)]
 
     def _last_states(
         self, own: Float32Array, first: Gates, clicks: IntArray, last: IntArray
@@ -187,7 +187,7 @@ class Recurrence:
             by_step = memory.reshape(size, n, -1), kept.reshape(size, n, -1)
             accumulate(*by_step)
             shown_at: IntArray | slice = slice(None)
-            if number == self.n_layers - 1:  # nothing reads the other clicks any more
+            if number == self.n_layers - 1:  # only the last states are needed
                 memory, shown_at = memory[at_last], at_last
             if number:
                 states, shown = states[shown_at], layer.shown(entry[shown_at])
@@ -198,19 +198,19 @@ class Recurrence:
             states = layer.perceive(states, memory)
         return states
 
-    def without_each(
+    def click_effects(
         self, features: Float32Array, click_of: IntArray, offsets: IntArray
     ) -> Float32Array:
-        """Return what the reading of each history loses when one of its clicks is left out.
+        """Return the change of the encoding of a history by each of its clicks.
 
-        Of shape (n_clicks, width): zero for clicks that are too old to be read; of a single click,
-        its whole reading.
+        Of shape (n_clicks, width): the encoding less that without the click; zero for clicks before
+        the window, and the whole encoding for a single click.
         """
         lost = np.zeros((len(click_of), self.width), dtype=np.float32)
         whole = self.read(features, click_of, offsets)
         sizes = np.minimum(np.diff(offsets), self.length)
         first = offsets[1:] - sizes
-        # Histories of one size together, and so many that their rests stay small.
+        # Histories of one size together, in blocks of bounded memory.
         for size in np.unique(sizes).tolist():
             rows = np.flatnonzero(sizes == size)
             if size == 1:
@@ -227,7 +227,7 @@ class Recurrence:
         return lost
 
 
-def packed(named: Mapping[str, Any]) -> Float32Array:
+def pack_weights(named: Mapping[str, Any]) -> Float32Array:
     """Return weights by name as one array, in the order of :func:`weight_shapes`.
 
     `named`: in that order already.
@@ -236,12 +236,11 @@ def packed(named: Mapping[str, Any]) -> Float32Array:
     return np.concatenate(parts)
 
 
-def recurrences_from(records: Any, weights: Any) -> tuple[Recurrence, ...]:
-    """Return the encoders that records describe, from a file that may hold anything.
+def load_recurrences(records: Any, weights: Any) -> tuple[Recurrence, ...]:
+    """Return the encoders of a file, checked.
 
-    `records`: what :meth:`Recurrence.as_record` returned, one per encoder. `weights`: the weights
-    of all, one after the other. Raises ParameterError if the records or the weights are not what
-    encoders need.
+    `records`: of :meth:`Recurrence.as_record`, one per encoder. `weights`: of all, concatenated.
+    Raises ParameterError if the records or the weights are invalid.
     """
     if not isinstance(records, (list, tuple)):
         raise ParameterError("encoders must be a list.")
@@ -277,15 +276,15 @@ def _blocks(order: IntArray, sizes: IntArray, n_states: int) -> Iterator[IntArra
 
 
 class Gates(NamedTuple):
-    """What some clicks do to a memory: how much of it they keep, add, and show."""
+    """The gates of some clicks: what they keep of the memory, add to it, and show of it."""
 
     kept: Float32Array
     added: Float32Array
     shown: Float32Array
 
 
-class ReadingLayer:
-    """The weights of one recurrence, each normalization taken into the product that follows it."""
+class RecurrenceLayer:
+    """The weights of one recurrence, each normalization merged into the product after it."""
 
     def __init__(self, weights: Mapping[str, Float32Array], number: int) -> None:
         own = strip_prefix(f"layers.{number}.", weights)
@@ -305,18 +304,18 @@ class ReadingLayer:
         return Gates(*self.memory(entry), self.shown(entry))
 
     def memory(self, entry: Float32Array) -> tuple[Float32Array, Float32Array]:
-        """Return how much each click keeps, and what it adds."""
+        """Return the forget gate of each click, and what it adds to the memory."""
         kept, added = _sigmoid(_affine(entry, *self._keep)), _affine(entry, *self._value)
         added -= kept * added
         return kept, added
 
     def shown(self, entry: Float32Array) -> Float32Array:
-        """Return how much of the memory each click shows."""
+        """Return the output gate of each click."""
         gate = _affine(entry, *self._show)
         return gate * _sigmoid(gate.copy())
 
     def perceive(self, states: Float32Array, memory: Float32Array) -> Float32Array:
-        """Return states after what they are shown of the memory, and after the perceptron."""
+        """Return states after the output of the memory and the perceptron."""
         states = states + _affine(memory, *self._read)
         wide = _affine(standardized(states), *self._expand)
         np.maximum(wide, 0.0, out=wide)
@@ -324,7 +323,7 @@ class ReadingLayer:
         return states
 
     def answers(self, states: Float32Array) -> Float32Array:
-        """Return what histories are read as from their last states."""
+        """Return the encodings of histories from their last states."""
         return _affine(standardized(states), *self._answer)
 
 

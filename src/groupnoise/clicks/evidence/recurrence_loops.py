@@ -2,7 +2,7 @@
 
 Between two matrix products a step of training has some ten operations on single numbers. Torch
 reads and writes whole arrays for each of them, these loops once for all. Rows are the clicks of all
-sequences, without padding; what is dropped is told by bytes, as `random_bytes` draws them.
+sequences, without padding; dropout is given by bytes, as `random_bytes` draws them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,33 @@ from groupnoise.core.encoders import BYTE_VALUES
 
 EPSILON = np.float32(NORM_EPSILON)
 N_OF_LAYER = 8
-"""Matrices and offsets of a layer: of its gates, of reading, expanding and reducing."""
+"""Matrices and offsets of a layer: of its gates, output, and perceptron."""
 
 
 class RowLoops(NamedTuple):
-    """Compiled loops; what each does is told by the function of its name below."""
+    """The compiled loops; see the functions of the same names."""
 
-    begin: Callable[..., None]
-    add: Callable[..., None]
-    remember: Callable[..., None]
-    forget: Callable[..., None]
-    subtract: Callable[..., None]
-    end: Callable[..., None]
-    rectify: Callable[..., None]
+    normalize_input: Callable[..., None]
+    add_residual: Callable[..., None]
+    run_recurrence: Callable[..., None]
+    recurrence_gradient: Callable[..., None]
+    residual_gradient: Callable[..., None]
+    input_gradient: Callable[..., None]
+    relu_gradient: Callable[..., None]
 
 
 @cache
 def row_loops() -> RowLoops | None:
     """Return the compiled loops, None without numba (`pip install groupnoise[fast]`)."""
-    plain = (begin, add, remember, forget, subtract, end, rectify)
+    plain = (
+        normalize_input,
+        add_residual,
+        run_recurrence,
+        recurrence_gradient,
+        residual_gradient,
+        input_gradient,
+        relu_gradient,
+    )
     found = compile_kernels(plain, helpers=(power_of_two, logistic, standardize))
     return None if found is None else RowLoops(*found)
 
@@ -53,7 +61,7 @@ def logistic(value: Any) -> Any:
 
 
 def standardize(values: Any, result: Any, spread: Any, row: int) -> None:
-    """Write values less their mean over their standard deviation; keep one over that for a row."""
+    """Write standardized values, and the inverse standard deviation of the row to `spread`."""
     hidden = len(values)
     mean = ZERO
     for k in range(hidden):
@@ -69,7 +77,7 @@ def standardize(values: Any, result: Any, spread: Any, row: int) -> None:
         result[k] = scale * (values[k] - mean)
 
 
-def begin(
+def normalize_input(
     values: Any,
     weight: Any,
     bias: Any,
@@ -82,7 +90,7 @@ def begin(
     entry: Any,
     spread: Any,
 ) -> None:
-    """Write standardized values, states made of them of which some is dropped, and their entry.
+    """Write standardized values, the states made of them under dropout, and standardized states.
 
     `values`, `first`, `states`, `entry` (n, hidden): the second and the last have rows of zero mean
     and unit variance. `weight`, `bias`: of the states by dimension. `drawn` (n, hidden): a
@@ -99,7 +107,7 @@ def begin(
         standardize(states[row], entry[row], spread, row)
 
 
-def add(
+def add_residual(
     states: Any,
     more: Any,
     drawn: Any,
@@ -108,9 +116,9 @@ def add(
     entry: Any,
     spread: Any,
 ) -> None:
-    """Add to the states, some of it dropped, and write their entry.
+    """Add to the states under dropout, and write the standardized states to `entry`.
 
-    `states`, `more`, `entry` (n, hidden). The others as in :func:`begin`.
+    `states`, `more`, `entry` (n, hidden). The others as in :func:`normalize_input`.
     """
     n, hidden = states.shape
     for row in range(n):
@@ -121,8 +129,8 @@ def add(
         standardize(states[row], entry[row], spread, row)
 
 
-def remember(gates: Any, rows: Any, memory: Any, shown: Any) -> None:
-    """Write the memory after each click, and what is shown of it.
+def run_recurrence(gates: Any, rows: Any, memory: Any, shown: Any) -> None:
+    """Write the memory after each click, and the output.
 
     `gates` (n, 3 * hidden): as `gated_recurrence` takes them. `rows` (size, n_sequences): of each
     step of each sequence, -1 after its end. `memory`, `shown` (n, hidden).
@@ -144,11 +152,13 @@ def remember(gates: Any, rows: Any, memory: Any, shown: Any) -> None:
                 out[k] = now * show * logistic(show)
 
 
-def forget(gates: Any, rows: Any, memory: Any, upstream: Any, carried: Any, total: Any) -> None:
-    """Write the gradient by the gates in their place, and add its sum over rows to the total.
+def recurrence_gradient(
+    gates: Any, rows: Any, memory: Any, upstream: Any, carried: Any, total: Any
+) -> None:
+    """Replace the gates by their gradient, and add its sum over rows to `total`.
 
     `upstream` (n, hidden): by what is shown. `carried` (hidden): space. `total` (3 * hidden). The
-    others as in :func:`remember`.
+    others as in :func:`run_recurrence`.
     """
     size, n_sequences = rows.shape
     hidden = memory.shape[1]
@@ -176,7 +186,7 @@ def forget(gates: Any, rows: Any, memory: Any, upstream: Any, carried: Any, tota
                 carried[k] = of_state * keep
 
 
-def subtract(
+def residual_gradient(
     upstream: Any,
     entry: Any,
     spread: Any,
@@ -186,10 +196,10 @@ def subtract(
     of_states: Any,
     total: Any,
 ) -> None:
-    """Write the gradient by what :func:`add` added in place of that by the entry.
+    """Write the gradient by what :func:`add_residual` added in place of that by the entry.
 
     `upstream` (n, hidden): by the entry. `of_states` (n, hidden): by the states, is added to.
-    `total` (hidden): takes the sum of what is written. The others as in :func:`add`.
+    `total` (hidden): takes the sum of what is written. The others as in :func:`add_residual`.
     """
     n, hidden = upstream.shape
     limit = np.uint8(min(kept, 255))  # compared as bytes, many at a time
@@ -212,11 +222,13 @@ def subtract(
             total[k] += own[k]
 
 
-def end(upstream: Any, weight: Any, entry: Any, spread: Any, of_weight: Any, of_bias: Any) -> None:
-    """Write the gradient by the values of :func:`begin` in place of that by what it kept.
+def input_gradient(
+    upstream: Any, weight: Any, entry: Any, spread: Any, of_weight: Any, of_bias: Any
+) -> None:
+    """Write the gradient by the values of :func:`normalize_input` in place of that by what it kept.
 
     `upstream` (n, hidden): by states before any were dropped. `of_weight`, `of_bias` (hidden): are
-    added to. The others as in :func:`begin`.
+    added to. The others as in :func:`normalize_input`.
     """
     n, hidden = upstream.shape
     for row in range(n):
@@ -236,8 +248,8 @@ def end(upstream: Any, weight: Any, entry: Any, spread: Any, of_weight: Any, of_
             upstream[row, k] = scale * (upstream[row, k] - mean - along * entry[row, k])
 
 
-def rectify(slopes: Any, values: Any, total: Any) -> None:
-    """Leave slopes where values are above zero, and add their sums over rows to the total.
+def relu_gradient(slopes: Any, values: Any, total: Any) -> None:
+    """Zero slopes where values are not positive, and add their sums over rows to `total`.
 
     `slopes`, `values` (n, width). `total` (width).
     """
@@ -250,24 +262,24 @@ def rectify(slopes: Any, values: Any, total: Any) -> None:
 
 
 class Dropped(NamedTuple):
-    """What is dropped of the rows of some sequences.
+    """The dropout of the rows of some sequences.
 
-    `drawn`: for every time that something is dropped, bytes (n, hidden).
-    `kept`: bytes below it keep an entry, which is multiplied so that its mean stays.
+    `drawn`: bytes (n, hidden) for each dropout.
+    `kept`: bytes below it keep an entry, rescaled.
     """
 
     drawn: Sequence[NDArray[np.uint8]]
     kept: int
 
 
-def read_in_order(
+def read_rows(
     vectors: Tensor, rows: IntArray, dropped: Dropped, weights: Sequence[Tensor], loops: RowLoops
 ) -> Tensor:
-    """Return what every beginning of some sequences is read as, without padding.
+    """Return the encoding of every prefix of some sequences, without padding.
 
     Of shape (n, width), differentiable once. `vectors` (n, width): f of all clicks. `rows` (size,
-    n_sequences): which of them each step of each sequence is, -1 after its end. `weights`: what
-    :meth:`groupnoise.clicks.evidence.recurrence_training.RecurrentEncoder.products` returned.
+    n_sequences): the row of each step of each sequence, -1 after its end. `weights`: of
+    :meth:`groupnoise.clicks.evidence.recurrence_training.RecurrentEncoder.products`.
     """
     result: Tensor = _ReadRows.apply(vectors, rows, dropped, loops, *weights)  # type: ignore[no-untyped-call]
     return result
@@ -288,7 +300,7 @@ class _ReadRows(torch.autograd.Function):
         drops = _drops(dropped)
         first, states, entry = vectors.new_empty(3, n, hidden)
         spreads = vectors.new_empty(2 + 2 * (len(of_layers) // N_OF_LAYER), n)
-        loops.begin(
+        loops.normalize_input(
             torch.mm(vectors, project.t()).numpy(),
             scale.numpy(),
             shift.numpy(),
@@ -303,12 +315,16 @@ class _ReadRows(torch.autograd.Function):
         for layer, own in zip(_layers(of_layers), spreads[2:].split(2), strict=True):
             gates = torch.addmm(layer[1], entry, layer[0].t())
             memory, shown, after, entry = vectors.new_empty(4, n, hidden)
-            loops.remember(gates.numpy(), rows, memory.numpy(), shown.numpy())
+            loops.run_recurrence(gates.numpy(), rows, memory.numpy(), shown.numpy())
             more = torch.addmm(layer[3], shown, layer[2].t())
-            loops.add(states.numpy(), more.numpy(), *next(drops), after.numpy(), own[0].numpy())
+            loops.add_residual(
+                states.numpy(), more.numpy(), *next(drops), after.numpy(), own[0].numpy()
+            )
             wide = torch.addmm(layer[5], after, layer[4].t()).relu_()
             torch.addmm(layer[7], wide, layer[6].t(), out=more)
-            loops.add(states.numpy(), more.numpy(), *next(drops), entry.numpy(), own[1].numpy())
+            loops.add_residual(
+                states.numpy(), more.numpy(), *next(drops), entry.numpy(), own[1].numpy()
+            )
             kept += [gates, memory, shown, after, wide, entry]
         ctx.save_for_backward(vectors, *weights)
         ctx.rows, ctx.dropped, ctx.loops = rows, dropped, loops
@@ -328,9 +344,9 @@ class _ReadRows(torch.autograd.Function):
         found = [torch.mm(upstream.t(), entry), upstream.sum(0)]
 
         def through(entry: Tensor, number: int) -> Tensor:
-            """Take slopes by an entry to what was added before it, and return their sum."""
+            """Propagate slopes through a residual sum, and return their sum over rows."""
             total = torch.empty_like(shift)
-            loops.subtract(
+            loops.residual_gradient(
                 slopes.numpy(),
                 entry.numpy(),
                 spreads[number + 1].numpy(),
@@ -345,13 +361,13 @@ class _ReadRows(torch.autograd.Function):
             total = through(entry, 2 + 2 * number)
             of_reduce = torch.mm(slopes.t(), wide), total
             of_wide, total = torch.mm(slopes, layer[6]), torch.zeros_like(layer[5])
-            loops.rectify(of_wide.numpy(), wide.numpy(), total.numpy())
+            loops.relu_gradient(of_wide.numpy(), wide.numpy(), total.numpy())
             of_expand = torch.mm(of_wide.t(), after), total
             torch.mm(of_wide, layer[4], out=slopes)
             total = through(after, 1 + 2 * number)
             of_read = torch.mm(slopes.t(), shown), total
             of_shown, total = torch.mm(slopes, layer[2]), torch.zeros_like(layer[1])
-            loops.forget(
+            loops.recurrence_gradient(
                 gates.numpy(), rows, memory.numpy(), of_shown.numpy(), carried, total.numpy()
             )
             entry = kept.pop()
@@ -360,7 +376,7 @@ class _ReadRows(torch.autograd.Function):
             found[:0] = [*of_gates, *of_read, *of_expand, *of_reduce]
         through(entry, 0)
         of_scale, of_shift = torch.zeros_like(scale), torch.zeros_like(shift)
-        loops.end(
+        loops.input_gradient(
             slopes.numpy(),
             scale.numpy(),
             kept.pop().numpy(),

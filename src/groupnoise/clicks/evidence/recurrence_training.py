@@ -17,29 +17,28 @@ from groupnoise.clicks.evidence.recurrence import (
     EXPANSION,
     NORM_EPSILON,
     Recurrence,
-    packed,
+    pack_weights,
     weight_shapes,
 )
 from groupnoise.core.encoders import byte_factors, random_bytes
 
 MEMORIES = (1.3, 60.0)
-"""Clicks that the shortest and the longest memory of an untrained recurrence last."""
+"""Time constants, in clicks, of the shortest and the longest memory of an untrained recurrence."""
 GATE_SCALE = 0.3
-"""How far the initial weights let a click move the memories, in units of the usual start."""
+"""Scale of the initial weights of the forget gates, relative to the usual ones."""
 ANSWER_STD = 0.02
-"""Small: an untrained encoder hardly changes the query that it is added to."""
+"""Small, so that an untrained encoder hardly changes the query."""
 DROPOUT = 0.4
 MIN_CHUNK = 4
 """Steps of a chunk below which a loop is as fast."""
 
 
 class RecurrentEncoder(nn.Module):
-    """Reads the vectors of clicks in order; see :mod:`groupnoise.clicks.evidence.recurrence`.
+    """A sequence encoder of clicks; see :mod:`groupnoise.clicks.evidence.recurrence`.
 
-    `width`: of the vectors read and answered.
-    `length`: how many of the latest clicks are read in answers; training reads the sequence it is
-        given.
-    `generator`: decides the initial weights and what is dropped.
+    `width`: of inputs and outputs.
+    `length`: the number of latest clicks read in answers; training reads whole sequences.
+    `generator`: of the initial weights and of dropout.
     `dropout`: share of activations dropped in training.
     """
 
@@ -75,10 +74,10 @@ class RecurrentEncoder(nn.Module):
                 layer.gates.weight[:hidden] *= GATE_SCALE
 
     def by_step(self, vectors: Tensor, drawn: Sequence[Tensor] | None = None) -> Tensor:
-        """Return what every beginning of some sequences is read as; their first axis is of steps.
+        """Return the encoding of every prefix of some sequences, shape (size, n, width).
 
-        Of shape (size, n, width). `vectors` (size, n, width): f of clicks, oldest first; padding
-        follows them. `drawn`: what :meth:`draw` returned, which is called by default.
+        `vectors` (size, n, width): f of clicks, oldest first, followed by padding. `drawn`: the
+        result of :meth:`draw`, which is called by default.
         """
         found = self.draw(vectors.shape[:2]) if drawn is None else iter(drawn)
         factors = (byte_factors(each, self.dropout).to(vectors) for each in found)
@@ -91,9 +90,9 @@ class RecurrentEncoder(nn.Module):
         return self.answer(self.output_norm(states))
 
     def products(self) -> list[Tensor]:
-        """Return what :func:`.recurrence_loops.read_in_order` multiplies by.
+        """Return the matrices and offsets for :func:`.recurrence_loops.read_rows`.
 
-        Each normalization but the first is taken into the product that follows it, as in answers:
+        Each normalization but the first is merged into the product that follows it:
         W (w * x + b) + c = (W w) x + (W b + c).
         """
         return [
@@ -124,7 +123,7 @@ class RecurrentEncoder(nn.Module):
         return self.training and self.dropout > 0
 
     def draw(self, shape: Sequence[int]) -> Iterator[Tensor]:
-        """Draw what is dropped in training, one after the other as they are needed.
+        """Draw the dropout of a training step, in the order of use.
 
         Bytes (size, n, hidden) for the states, and for what each layer adds to them twice, as
         :func:`groupnoise.core.encoders.byte_factors` takes them; none where nothing is dropped.
@@ -134,16 +133,16 @@ class RecurrentEncoder(nn.Module):
             yield random_bytes((*shape, self.hidden), self.generator)
 
     def _with(self, states: Tensor, more: Tensor, factors: Iterator[Tensor]) -> Tensor:
-        """Return states with more added, of which some is dropped in training."""
+        """Return states with `more` added, under dropout in training."""
         if not self.drops:
             return states + more
         return torch.addcmul(states, more, next(factors))
 
     @torch.no_grad()
     def as_arrays(self, scale: Tensor) -> Recurrence:
-        """Return the encoder of vectors that were multiplied by `scale`, dimension by dimension.
+        """Return the encoder for inputs multiplied by `scale`, dimension by dimension.
 
-        Its answers are not multiplied: they are added to queries beside them.
+        Its outputs are not scaled.
         """
         state = self.state_dict()
         state["project.weight"] = state["project.weight"] / scale
@@ -154,7 +153,7 @@ class RecurrentEncoder(nn.Module):
             self.hidden,
             len(self.layers),
             self.length,
-            packed({name: state[name].numpy() for name in shapes}),
+            pack_weights({name: state[name].numpy() for name in shapes}),
         )
 
 
@@ -181,13 +180,13 @@ class _Layer(nn.Module):
 
 
 def _after_norm(norm: nn.LayerNorm, product: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Return matrix and offset of a product that takes in the normalization before it."""
+    """Return matrix and offset of a product merged with the normalization before it."""
     matrix, offset = product.weight * norm.weight, product.weight @ norm.bias
     return matrix, offset if product.bias is None else offset + product.bias
 
 
 def gated_recurrence(gates: Tensor) -> Tensor:
-    """Return what a gated recurrence shows of its memory at each step.
+    """Return the output of a gated recurrence at each step.
 
     With (a, v, o) the thirds of the last axis, h_t = s(a_t) * h_{t-1} + (1 - s(a_t)) * v_t for
     s the logistic function, and h_t * o_t * s(o_t) is shown.
@@ -260,7 +259,7 @@ def _accumulate(kept: Tensor, states: Tensor, *, backwards: bool = False) -> Non
 
 
 def _accumulate_chunks(factors: Tensor, states: Tensor, backwards: bool) -> None:
-    """Do so for (n_chunks, width, ...) steps, from none before; overwrites the factors."""
+    """Do so for chunks of (n_chunks, width, ...) steps; overwrites the factors."""
     by_step = list(zip(factors.unbind(1), states.unbind(1), strict=True))
     if backwards:
         by_step.reverse()

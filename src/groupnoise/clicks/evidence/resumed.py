@@ -1,11 +1,10 @@
-"""Going on from yesterday's evidence: a grown catalogue, and fewer passes over its clicks.
+"""Updating trained evidence with more clicks on a grown catalogue.
 
-Where the whole log is at hand, every member begins anew at the initial vectors of tonight's log,
-turned to where its vectors lie, with its biases, its encoder and its weights of positions as
-yesterday left them; then fewer passes than in a first training do. To go on from yesterday's
-vectors instead would be to pass over old clicks a fifth and a sixth time, which fits their noise.
-Where only new clicks are at hand, a few small steps are taken from yesterday's vectors. A new item
-begins at the mean of the items that it was clicked with.
+Given the whole log, the vectors of every member are initialised anew, by spectral vectors of the
+new log rotated onto the old ones, and its biases, encoder and position weights are kept; then fewer
+epochs are needed than in a first training. Continuing from the old vectors instead would pass over
+old clicks a fifth and a sixth time, which overfits. Given new clicks alone, a few small steps are
+taken from the old vectors. A new item begins at the mean of the items that it was clicked with.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from groupnoise.clicks.evidence.linear import MIN_LEAD, added_evidence, linear_length, linear_ranks
+from groupnoise.clicks.evidence.linear import MIN_LEAD, add_linear, linear_length, linear_ranks
 from groupnoise.clicks.evidence.model import (
     Evidence,
     EvidenceModel,
     HeldOut,
     evidence_gains,
-    joined,
+    sum_evidence,
 )
 from groupnoise.clicks.evidence.options import (
     SPECTRAL_RATE,
     SPECTRAL_WINDOW,
     EvidenceLearner,
-    averaged,
+    average_evidence,
     member_encoders,
 )
 from groupnoise.clicks.evidence.recurrence import Recurrence
 from groupnoise.clicks.evidence.recurrence_training import RecurrentEncoder
-from groupnoise.clicks.evidence.spectral import clicked_together, spectral_start
+from groupnoise.clicks.evidence.spectral import cooccurrence_matrix, spectral_vectors
 from groupnoise.clicks.evidence.steps import EvidencePlan
 from groupnoise.clicks.evidence.training import train_evidence
 from groupnoise.clicks.items.catalogue import Catalogue
@@ -65,24 +64,24 @@ from groupnoise.core.words import counted
 from groupnoise.training.state import Moments
 
 NEIGHBOUR_SMOOTHING = 1.0
-"""Added to how often a new item was clicked with others; keeps rare ones near the origin."""
+"""Added to the co-occurrences of a new item; keeps rare ones near the origin."""
 EPOCHS_SHARE = 0.75
-"""Of the epochs of a first training, where the whole log is at hand."""
+"""Share of the epochs of a first training, given the whole log."""
 CAREFUL_RATE = 0.04
 """Step size of an update from new clicks alone, in units of that of a first training: Adam moves
-every row that a batch looks up by as much, be there ever so little to learn of it."""
+every row that a batch looks up by as much, however small its gradient."""
 
 VECTORS = ("objects.", "targets.")
-"""How the names of what an optimizer remembers of the vectors begin."""
+"""Prefixes of the optimizer state of the vectors."""
 
 Anchors = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 class ResumedEvidence(EvidenceModel):
-    """Evidence as a module again, to be trained further.
+    """Trained evidence as a module, to be trained further.
 
     `evidence`: of one member.
-    `generator`: decides what its encoder drops.
+    `generator`: of the dropout of its encoder.
     """
 
     def __init__(self, evidence: Evidence, generator: np.random.Generator) -> None:
@@ -97,22 +96,22 @@ class ResumedEvidence(EvidenceModel):
         exponents = torch.tensor(evidence.exponents, dtype=torch.float32)
         self.exponent_logits = nn.Parameter(exponents, requires_grad=False)
         if evidence.encoders:
-            self.encoder = _reader(evidence.encoders[0], generator)
+            self.encoder = _load_encoder(evidence.encoders[0], generator)
         self._read = evidence
 
     @property
     def block_widths(self) -> tuple[int, ...]:
-        """How many dimensions each block has."""
+        """Dimensions of each block."""
         return self._widths
 
     @property
     def exponents(self) -> Tensor:
-        """Of the sum of weights that each block is divided by, shape (blocks,)."""
+        """Exponents of the sums of weights that divide the blocks, shape (blocks,)."""
         return self.exponent_logits.data
 
     @torch.no_grad()
     def evidence(self) -> Evidence:
-        """Return what the model has learned, as arrays."""
+        """Return the learned parameters as arrays."""
         encoder = self.encoder
         return replace(
             self._read,
@@ -123,7 +122,7 @@ class ResumedEvidence(EvidenceModel):
         )
 
 
-def _reader(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEncoder:
+def _load_encoder(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEncoder:
     sizes = (encoder.width, encoder.hidden, encoder.n_layers, encoder.length)
     reader = RecurrentEncoder(*sizes, generator=torch_generator(generator))
     weights = encoder.named_weights().items()
@@ -131,7 +130,7 @@ def _reader(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEnc
     return reader
 
 
-def train_further(
+def resume_training(
     evidence: Evidence,
     histories: Groups,
     parameters: Mapping[str, Any],
@@ -141,23 +140,22 @@ def train_further(
     on_epoch: ProgressCallback | None = None,
     moments: list[Moments] | None = None,
 ) -> tuple[Evidence, list[dict[str, Any]]]:
-    """Return evidence that went on learning, and the record of its epochs.
+    """Train evidence further; return it and the records of its epochs.
 
-    Returns `evidence` and `records`.
-    `evidence`: of all items, new ones among them.
-    `parameters`: what was decided when the evidence was first learned.
-    `is_whole`: whether the histories are the whole log, and not what is new alone.
-    `moments`: what the optimizer of each member remembers; replaced by what it remembers then.
-        Vectors that begin anew have nothing to be remembered.
+    `evidence`: of all items, new ones included.
+    `parameters`: those chosen when the evidence was first trained.
+    `is_whole`: whether the histories are the whole log, not new clicks alone.
+    `moments`: the optimizer state of each member, replaced by the new one; that of vectors which
+        are initialised anew is dropped.
     """
     linear = {name: values for name, values in (parameters["linear"] or {}).items() if values[0]}
     n_members = len(member_encoders(parameters["encoder"]))
-    members, rest = members_of(evidence, n_members, len(linear))
+    members, rest = split_members(evidence, n_members, len(linear))
     n_items, dim = members[0].objects.shape
     start = None
     if is_whole and parameters["init"] == "spectral":
         windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
-        start = spectral_start(windows, n_items, dim, rate=SPECTRAL_RATE, generator=generator)
+        start = spectral_vectors(windows, n_items, dim, rate=SPECTRAL_RATE, generator=generator)
     plan = EvidencePlan.of(parameters, max_epochs=1, rate_scale=CAREFUL_RATE)
     if start is not None:
         n_epochs = max(1, round(EPOCHS_SHARE * parameters["max_epochs"]))
@@ -167,7 +165,7 @@ def train_further(
         anchors = None
         remembered: Moments | None = None
         if start is not None:
-            f, g = turned(start.vectors, member)
+            f, g = align_vectors(start.vectors, member)
             anchors = (torch.from_numpy(f), torch.from_numpy(g))
             member = replace(member, objects=f, targets=g)
         if moments is not None:
@@ -187,24 +185,24 @@ def train_further(
                 moments=remembered,
             )
         learned.append(model.evidence())
-    together = averaged(learned)
+    together = average_evidence(learned)
     if not linear:
         return together, records
     if not is_whole:
-        return joined([together, *rest]), records
+        return sum_evidence([together, *rest]), records
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)))
     regressions = learner.linear(histories, linear_ranks(linear))
-    return added_evidence(together, regressions, linear, linear_length(histories)), records
+    return add_linear(together, regressions, linear, linear_length(histories)), records
 
 
-def members_of(
+def split_members(
     evidence: Evidence, n_members: int, n_linear: int
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Take apart what :func:`groupnoise.clicks.evidence.model.joined` put together.
+    """Take apart what :func:`groupnoise.clicks.evidence.model.sum_evidence` put together.
 
-    Returns `members`: each with its own scores, and the bias that all have together; `linear`: one
-    of a block each, without biases. `evidence`: the average of members, and linear evidence after
-    it. `n_members`, `n_linear`: how many of each.
+    Returns `members`: each with its own scores, and the common bias; `linear`: one block each,
+    without biases. `evidence`: the average of members followed by linear evidence. `n_members`,
+    `n_linear`: the number of each.
     """
     n_blocks = len(evidence.block_widths) - n_linear
     sizes = [n_blocks // n_members] * n_members + [1] * n_linear
@@ -232,12 +230,12 @@ def members_of(
     return members, parts[n_members:]
 
 
-def turned(start: NDArray[np.float32], member: Evidence) -> Anchors:
-    """Turn initial vectors to where those of a member lie, for its blocks and its encoder.
+def align_vectors(start: NDArray[np.float32], member: Evidence) -> Anchors:
+    """Rotate initial vectors onto those of a member (orthogonal Procrustes).
 
-    Of shape (n_items, dim): the rotation that lies closest to g, and the same with the scale that f
-    has in each block. `start` (n_items, dim): initial vectors, whose axes are of no meaning.
-    `member`: trained from other initial vectors of much the same items.
+    Returns f and g of shape (n_items, dim): the rotation closest to g, and the same with the scale
+    of f in each block. `start` (n_items, dim): initial vectors. `member`: trained from other
+    initial vectors of much the same items.
     """
     left, _, right = np.linalg.svd(start.T @ member.targets)
     targets = (start @ (left @ right)).astype(np.float32)
@@ -251,15 +249,12 @@ def turned(start: NDArray[np.float32], member: Evidence) -> Anchors:
     return objects, targets
 
 
-def among_neighbours(
-    vectors: ItemVectors, histories: Groups, popularity: FloatArray
-) -> ItemVectors:
-    """Return vectors of a grown catalogue, whose new items begin among their neighbours.
+def place_new_items(vectors: ItemVectors, histories: Groups, popularity: FloatArray) -> ItemVectors:
+    """Return vectors of a grown catalogue with new items at the mean of their neighbours.
 
-    A new item has the mean vectors of the items it was clicked with, which is zero where there are
-    none, and the bias that items of its popularity have. `vectors`: of the first items of the
-    catalogue. `histories`: item indices in time order, new items among them. `popularity`: clicks
-    of every item, the new ones included.
+    A new item has the mean vectors of the items it was clicked with, zero without any, and the
+    bias that a regression on popularity predicts. `vectors`: of the first items of the catalogue.
+    `histories`: item indices in time order, new items included. `popularity`: clicks of every item.
     """
     n_old, n_items = len(vectors.bias), len(popularity)
     if n_items == n_old:
@@ -267,7 +262,7 @@ def among_neighbours(
     together = sparse.csr_array((n_items - n_old, n_old))
     if histories.sizes.max() > 1:
         windows = cut_windows(histories, size=SPECTRAL_WINDOW, min_size=1).groups
-        together = clicked_together(windows, n_items, SPECTRAL_RATE)[n_old:, :n_old]
+        together = cooccurrence_matrix(windows, n_items, SPECTRAL_RATE)[n_old:, :n_old]
     weight = np.asarray(together.sum(axis=1)).ravel() + NEIGHBOUR_SMOOTHING
 
     def with_new(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -283,20 +278,20 @@ def among_neighbours(
 
 
 STRENGTHS = (0.5, 1.0, 2.0, 5.0)
-"""Clicks that features may count for beside an item's own."""
+"""Candidate numbers of clicks that features count for."""
 
 
-def chosen_strength(
+def choose_strength(
     catalogue: Catalogue,
     rows: ItemRows,
     trial: Evidence,
     held: HeldOut,
     generator: np.random.Generator,
 ) -> float:
-    """Return for how many clicks features are to count, by held-out clicks.
+    """Choose on held-out clicks for how many clicks features count.
 
-    0 where borrowing is not ahead beyond chance: then no item that was clicked is moved. `trial`:
-    learned without the held-out clicks.
+    0 if blending is not significantly better: then clicked items are not moved. `trial`: trained
+    without the held-out clicks.
     """
     clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
     positions = positions_of(catalogue, rows)
@@ -313,7 +308,7 @@ def chosen_strength(
             part[positions] = moved
         objects, targets, bias = parts
         evidence = replace(trial, objects=objects, targets=targets, bias=bias)
-        return evidence_gains(evidence, held.asked)
+        return evidence_gains(evidence, held.queries)
 
     plain = gains_with(0.0)
     tried = {strength: gains_with(strength) for strength in STRENGTHS}
@@ -323,7 +318,7 @@ def chosen_strength(
     return best if is_ahead else 0.0
 
 
-def placed_by_features(
+def place_by_features(
     catalogue: Catalogue,
     rows: ItemRows,
     vectors: ItemVectors,
@@ -334,7 +329,7 @@ def placed_by_features(
     queries_before: QueriesBefore | None = None,
     measure_bias: MeasureBias | None = None,
 ) -> tuple[FeatureMap, ItemVectors]:
-    """Learn a map from features to vectors, and place by it what has few clicks or none.
+    """Learn a map from features to vectors, and place items with few clicks or none by it.
 
     Returns `features`; `vectors`: of all items.
     `catalogue`: all items; those beyond the trained vectors are new.
@@ -350,8 +345,7 @@ def placed_by_features(
     if n_missing:
         warnings.warn(
             f"{counted(n_missing, 'clicked items')} {'has' if n_missing == 1 else 'have'} no row "
-            f"in "
-            f"{rows.origin}; they keep what their clicks say.",
+            f"in {rows.origin}; they keep what their clicks say.",
             UserWarning,
             stacklevel=3,
         )
@@ -367,7 +361,7 @@ def placed_by_features(
     )
     described = features.vectors(rows.columns)
     new = np.flatnonzero(clicks[positions] == 0)
-    if len(new):  # a clicked item would be most like itself
+    if len(new):  # a clicked item would be its own nearest item
         placed = features.vectors(rows.columns[new.tolist()], everything)
         for part, moved in zip(described, placed, strict=True):
             part[new] = moved

@@ -38,7 +38,7 @@ COLUMNS_AT_ONCE = 128
 """Of a sparse product, so that what is read again is still near the processor."""
 
 
-class SpectralStart(NamedTuple):
+class SpectralVectors(NamedTuple):
     """Where training begins.
 
     `vectors` (n_items, dim): dot products say how close two items are in a log. Zero for items
@@ -50,26 +50,26 @@ class SpectralStart(NamedTuple):
     bias: NDArray[np.float32]
 
 
-def start_among_neighbours(
+def init_spectral(
     model: MatchingModel, windows: Groups, *, rate: float, generator: np.random.Generator
 ) -> None:
-    """Move the tables of an item model to where :func:`spectral_start` places its items.
+    """Move the tables of an item model to where :func:`spectral_vectors` places its items.
 
     `model`: tables of item vectors; of a split table, the rows that this worker holds are moved.
     """
     dim: int = model.object_encoder.weight.shape[1]  # type: ignore[index,assignment]
-    start = spectral_start(windows, model.n_targets, dim, rate=rate, generator=generator)
+    start = spectral_vectors(windows, model.n_targets, dim, rate=rate, generator=generator)
     for table in {model.object_encoder, model.target_encoder}:
         table.weight.data.copy_(torch.from_numpy(start.vectors[model.own_ids]))  # type: ignore[operator]
     if model.bias is not None:
         model.bias.data[:, 0] = torch.from_numpy(start.bias[model.own_ids])
 
 
-def spectral_start(
+def spectral_vectors(
     windows: Groups, n_items: int, dim: int, *, rate: float, generator: np.random.Generator
-) -> SpectralStart:
+) -> SpectralVectors:
     """Place the items of a log by which are clicked together."""
-    together = clicked_together(windows, n_items, rate)
+    together = cooccurrence_matrix(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING
     scale = sparse.diags_array(degree**-0.5)
     # Eigenvalues lie in [-1, 1]; moved to [0, 1], the largest in size are the largest.
@@ -86,10 +86,10 @@ def spectral_start(
     table = np.zeros((n_items, dim), dtype=np.float32)
     table[:, :n_vectors] = vectors
     # P(y | x) is the normalized count times the root of degree(y) / degree(x).
-    return SpectralStart(table, 0.5 * np.log(degree).astype(np.float32))
+    return SpectralVectors(table, 0.5 * np.log(degree).astype(np.float32))
 
 
-def clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_array:
+def cooccurrence_matrix(windows: Groups, n_items: int, rate: float) -> sparse.csr_array:
     """Return how much each pair of items was clicked together, symmetric, (n_items, n_items)."""
     total = sparse.csr_array((n_items, n_items))
     starts = np.arange(0, windows.n_objects, BLOCK_PAIRS)
@@ -107,7 +107,7 @@ def clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_a
 Matrix = NDArray[Any]
 
 
-def leading_of_gram(rows: sparse.csr_array, rank: int, seed: int) -> tuple[Matrix, Matrix]:
+def gram_eigenvectors(rows: sparse.csr_array, rank: int, seed: int) -> tuple[Matrix, Matrix]:
     """Return the leading eigenvectors and eigenvalues of the Gram matrix of some rows.
 
     Returns `vectors` (n_items, rank): each with its largest entry above zero; `values`: falling.
@@ -122,7 +122,7 @@ def leading_of_gram(rows: sparse.csr_array, rank: int, seed: int) -> tuple[Matri
     with threads_to_solve(n_items):
         for _ in range(2 * N_ITERATIONS):
             basis = linalg.lu(product(basis), permute_l=True, check_finite=False)[0]
-        basis = _orthonormal(product(basis))
+        basis = _orthonormal_basis(product(basis))
         image = product(basis).astype(np.float64)
         squares, turn = linalg.eigh(image.T @ image, check_finite=False)
     falling = slice(None, -rank - 1, -1)
@@ -153,7 +153,7 @@ def _product(rows: sparse.csr_array) -> Callable[[Matrix], Matrix]:
     return multiply
 
 
-def _orthonormal(values: Matrix) -> Matrix:
+def _orthonormal_basis(values: Matrix) -> Matrix:
     """Return an orthonormal basis of what the columns span."""
     wide = values.astype(np.float64)
     try:

@@ -1,4 +1,4 @@
-"""What a step of a training of evidence is made of: its plan, its sequences and their loss."""
+"""Steps of a training of evidence: the plan, the batches and their loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from groupnoise.clicks.evidence.model import EvidenceModel
-from groupnoise.clicks.evidence.recurrence_loops import Dropped, RowLoops, read_in_order, row_loops
+from groupnoise.clicks.evidence.recurrence_loops import Dropped, RowLoops, read_rows, row_loops
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
@@ -19,11 +19,11 @@ from groupnoise.core.compiled import Kernel, cross_entropy_kernel
 from groupnoise.core.encoders import n_kept_values
 
 MIN_DEFERRED = 8
-"""Items for each one that a batch looks up, from which the others make up for steps later."""
+"""Ratio of items to those looked up by a batch from which updates of the others are deferred."""
 MIN_READS = 200_000
-"""Clicks that a training reads from which compiling its loops earns its seconds."""
+"""Clicks of a training from which compiling its loops pays off."""
 MIN_DRAWN = 64
-"""Negatives of which some are sure to be no targets where a catalogue is so large."""
+"""Least negatives of a training with deferred updates: some of them are no targets."""
 
 Lookup = Callable[[Tensor, Tensor], Tensor]
 
@@ -36,7 +36,7 @@ class StepLoops(NamedTuple):
 
 
 def step_loops(n_reads: int) -> StepLoops | None:
-    """Return the compiled loops for a training, None where torch is to do it."""
+    """Return the compiled loops for a training, None where torch is used."""
     if n_reads < MIN_READS:
         return None
     rows, slopes = row_loops(), cross_entropy_kernel()
@@ -45,7 +45,7 @@ def step_loops(n_reads: int) -> StepLoops | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EvidencePlan:
-    """The numbers that decide a training of :class:`EvidenceModel`.
+    """The hyperparameters of a training of :class:`EvidenceModel`.
 
     `max_epochs`: passes over the clicks; the step size falls linearly to zero over them.
     `batch_size`: targets per step.
@@ -91,14 +91,14 @@ class EvidencePlan:
             levelling=parameters.get("levelling", 0.0),  # of logs learned from before it was there
         )
 
-    def defers(self, n_items: int) -> bool:
-        """Tell whether a batch looks up so few items that rows are updated when they are read."""
+    def uses_deferred_adam(self, n_items: int) -> bool:
+        """Tell whether a batch looks up so few items that updates of the others are deferred."""
         if self.n_negatives is None or self.n_negatives < MIN_DRAWN:
             return False
         return n_items >= MIN_DEFERRED * (2 * self.batch_size + self.n_negatives)
 
     def work_of_step(self, model: EvidenceModel) -> float:
-        """Return about how many multiplications a batch takes forward."""
+        """Return the approximate number of multiplications of the forward pass of a batch."""
         n_scored = model.n_items
         if self.n_negatives is not None:
             n_scored = min(n_scored, self.n_negatives + self.batch_size)
@@ -107,12 +107,12 @@ class EvidencePlan:
         return float(self.batch_size * (n_scored * width + sum(each.numel() for each in encoder)))
 
 
-class SharedOfBatch(NamedTuple):
-    """What all parts of a batch have in common.
+class SharedTensors(NamedTuple):
+    """Tensors that all parts of a batch share.
 
-    `table`: what :meth:`EvidenceModel.tables` returned.
-    `products`: of an encoder that compiled loops are to read; empty where torch is.
-    `loops`: compiled; None leaves everything to torch.
+    `table`: the result of :meth:`EvidenceModel.tables`.
+    `products`: matrices of an encoder for compiled loops; empty with torch.
+    `loops`: compiled; None for torch.
     """
 
     table: Tensor
@@ -120,8 +120,8 @@ class SharedOfBatch(NamedTuple):
     loops: StepLoops | None = None
 
     @classmethod
-    def of(cls, model: EvidenceModel, size: int, loops: StepLoops | None = None) -> SharedOfBatch:
-        """Return what sequences of at most `size` targets have in common."""
+    def of(cls, model: EvidenceModel, size: int, loops: StepLoops | None = None) -> SharedTensors:
+        """Return the shared tensors of sequences of at most `size` targets."""
         encoder = model.encoder
         if loops is None or encoder is None or not encoder.drops:
             return cls(model.tables(size), (), loops)
@@ -129,13 +129,13 @@ class SharedOfBatch(NamedTuple):
 
 
 class SequenceBatch(NamedTuple):
-    """What the loss of a batch is made of; steps come before sequences.
+    """The inputs of the loss of a batch; steps come before sequences.
 
     `features` (size, n, dim): f of the clicks.
     `dropped` (size, n): factors of their evidence.
     `is_real` (size, n): whether a click follows; None where one always does.
-    `vectors` (n_candidates, dim), `bias` (n_candidates,): of what stands for the catalogue.
-    `positive` (n_targets,): which of it each next click is.
+    `vectors` (n_candidates, dim), `bias` (n_candidates,): of the candidates.
+    `positive` (n_targets,): the index of each next click among them.
     `levelling`: of the loss.
     """
 
@@ -148,9 +148,9 @@ class SequenceBatch(NamedTuple):
     levelling: float
 
     def loss(
-        self, model: EvidenceModel, shared: SharedOfBatch, drawn: Sequence[Tensor] | None
+        self, model: EvidenceModel, shared: SharedTensors, drawn: Sequence[Tensor] | None
     ) -> Tensor:
-        """Return the mean loss; `drawn` is what the encoder drops."""
+        """Return the mean loss; `drawn` is the dropout of the encoder."""
         at_target = None
         if self.is_real is not None:
             at_target = self.is_real.reshape(-1).nonzero().squeeze(-1)
@@ -162,7 +162,7 @@ class SequenceBatch(NamedTuple):
 
         encoder, (size, n) = model.encoder, self.features.shape[:2]
         table = shared.table[:, :size, :size]
-        contexts = at_targets(model.added_by_step(self.features, self.dropped, table))
+        contexts = at_targets(model.contexts_by_step(self.features, self.dropped, table))
         if encoder is not None and not shared.products:
             contexts = contexts + at_targets(encoder.by_step(self.features, drawn))
         elif encoder is not None and shared.loops is not None:
@@ -170,7 +170,7 @@ class SequenceBatch(NamedTuple):
             if self.is_real is not None:
                 real = self.is_real.numpy()
                 rows = np.where(real, np.cumsum(real).reshape(size, n) - 1, -1)
-            contexts = contexts + read_in_order(
+            contexts = contexts + read_rows(
                 at_targets(self.features),
                 rows,
                 Dropped(
@@ -184,13 +184,13 @@ class SequenceBatch(NamedTuple):
         return cross_entropy(contexts, self.vectors, self.bias, self.positive, loop, self.levelling)
 
     def parts(self, n_parts: int) -> list[tuple[slice, slice, SequenceBatch]]:
-        """Cut the sequences into parts of about as many targets, with the steps they have."""
+        """Cut the sequences into parts of similar numbers of targets."""
         size, n = self.features.shape[:2]
         real = self.features.new_ones(size, n).bool() if self.is_real is None else self.is_real
         place = self.positive.new_zeros(size, n)
         place[real] = self.positive
         found = []
-        for begin, end in even_parts(real.sum(0).numpy(), n_parts):
+        for begin, end in split_evenly(real.sum(0).numpy(), n_parts):
             n_steps = int(real[:, begin:end].any(1).sum())
             rows, columns = slice(0, n_steps), slice(begin, end)
             own = real[rows, columns]
@@ -204,8 +204,8 @@ class SequenceBatch(NamedTuple):
         return found
 
 
-def even_parts(sizes: IntArray, n_parts: int) -> list[tuple[int, int]]:
-    """Return where parts of much the same sum begin and end, none of them empty."""
+def split_evenly(sizes: IntArray, n_parts: int) -> list[tuple[int, int]]:
+    """Return the bounds of non-empty parts of similar sums."""
     reached = np.cumsum(np.append(0, sizes))
     goals = np.arange(1, n_parts) * (reached[-1] / n_parts)
     ends = np.abs(reached - goals[:, None]).argmin(1).tolist()
@@ -213,19 +213,19 @@ def even_parts(sizes: IntArray, n_parts: int) -> list[tuple[int, int]]:
     return [(begin, end) for begin, end in both if begin < end]
 
 
-def drawn_for(model: EvidenceModel, batch: SequenceBatch) -> list[Tensor] | None:
-    """Draw what the encoder drops of a batch, if there is an encoder."""
+def draw_dropout(model: EvidenceModel, batch: SequenceBatch) -> list[Tensor] | None:
+    """Draw the dropout of the encoder for a batch, None without an encoder."""
     return None if model.encoder is None else list(model.encoder.draw(batch.features.shape[:2]))
 
 
-def read_sets(
+def prepare_batches(
     model: EvidenceModel,
     sets: Sequence[Tensor],
     plan: EvidencePlan,
     noise: torch.Generator,
     lookup: Lookup,
 ) -> list[SequenceBatch]:
-    """Look up what sets of sequences need, and draw what is dropped and stands for the catalogue.
+    """Look up the vectors of sets of sequences, and draw dropout and candidates.
 
     `sets`: sequences (n, size), padded at their ends.
     """
@@ -242,7 +242,7 @@ def read_sets(
             dropped = kept.t().to(before.device) / (1 - plan.dropout)
         read = before.reshape(-1)
         reads.append(read.masked_fill(~is_real.reshape(-1), 0) if has_padding else read)
-        drawn = _candidates(targets, model.n_items, plan.n_negatives, noise)
+        drawn = _sample_candidates(targets, model.n_items, plan.n_negatives, noise)
         bias: Tensor = model.bias
         if drawn is not None:
             candidates.append(drawn[0])
@@ -273,14 +273,14 @@ def _rows(lookup: Lookup, ids: Sequence[Tensor], table: Tensor) -> list[Tensor]:
     return list(torch.split(found, [len(each) for each in ids]))
 
 
-def _candidates(
+def _sample_candidates(
     targets: Tensor, n_items: int, n_negatives: int | None, noise: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return what stands for the catalogue in a batch, what is added to its logits, and targets.
+    """Return the candidates of a batch, the offsets of their logits, and the targets among them.
 
-    The distinct targets stand for themselves, and items drawn at random for all others, each for
-    as many as there are: the expected sum of exponentials is that over the catalogue. Targets are
-    told by their places among the candidates. None where the catalogue is to stand for itself.
+    The candidates are the distinct targets and random negatives, each of which represents an equal
+    share of all other items: the expected sum of exponentials is that over the catalogue. None
+    where all items are candidates.
     """
     place = torch.zeros(n_items, dtype=torch.int64, device=targets.device)
     place[targets] = 1

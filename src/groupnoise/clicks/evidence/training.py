@@ -47,17 +47,17 @@ ENCODER_DECAY = 0.01
 WARM_UP_STEPS = 200
 """Steps over which the step size of an encoder rises."""
 MAX_GRADIENT = 1.0
-"""Longest gradient of an encoder; a longer one is shortened."""
+"""Norm at which the gradient of an encoder is clipped."""
 
 MIN_UNITS = 2
-"""Pairs of the longest sequences that a batch must hold for sequences to stay in pairs."""
+"""Pairs of the longest sequences in a batch from which sequences are kept in pairs."""
 MIN_SET = 512
-"""Targets of a half of a batch from which it draws what stands for the catalogue by itself."""
+"""Targets of half a batch from which it draws candidates of its own."""
 MAX_PARTS = 4
-"""Threads that share the sequences of a batch: of long ones it has few."""
+"""Most threads that share the sequences of a batch."""
 
 BETAS = (0.9, 0.98)
-"""Of Adam: second moments that follow sooner than usual, since items are rare."""
+"""Of Adam: second moments with a shorter memory than usual, since items are rare."""
 
 
 def training_sequences(histories: Groups, length: int) -> Groups:
@@ -103,12 +103,11 @@ def train_evidence(
     Result: one record per epoch: epoch, n_epochs, loss, learning_rate, seconds, validation.
     `plan`: epochs, step size, regularisation.
     `generator`: decides the order, the dropped clicks and the negatives.
-    `anchors`: what f, and g if it has a table of its own, decay towards; by default their initial
-        values.
+    `anchors`: values that f, and g if it has a table of its own, decay towards; by default their
+        initial values.
     `validate`: called after each epoch; larger is better, and the best epoch's weights are kept.
     `saves`: where the state is saved after each epoch, and resumed from.
-    `moments`: what the optimizers of an earlier training remember; they are replaced by those of
-        this one.
+    `moments`: optimizer states of an earlier training, replaced by those of this one.
     Raises TrainingError if the loss is no longer a number.
     """
     device = current_device()
@@ -119,10 +118,10 @@ def train_evidence(
     if moments:
         restore_moments(model, optimizers.every, moments)
     draws = [noise] if model.encoder is None else [noise, model.encoder.generator]
-    progress = EvidenceProgress(model, optimizers.every, generator, draws)
+    progress = EvidenceTrainingState(model, optimizers.every, generator, draws)
     if saves is not None:
         saves.restore(progress)
-    learned, shares = list(model.parameters()), _Shares.of(model, plan, sequences)
+    learned, shares = list(model.parameters()), _BatchSplit.of(model, plan, sequences)
     n_targets = int((sequences.sizes - 1).sum())
     loops = step_loops(plan.max_epochs * n_targets) if device == CPU else None
     with thread_pool(shares.n_parts) as pool:
@@ -138,15 +137,15 @@ def train_evidence(
             for step, rows in enumerate(batches):
                 if saves is not None:
                     saves.check_stop()
-                clicks = _padded(sequences, rows, fill=model.n_items).to(device)
+                clicks = _pad_sequences(sequences, rows, fill=model.n_items).to(device)
                 for parameter in learned:
                     parameter.grad = None
                 loss_sum += descend(clicks)
                 left = 1 - (epoch + step / len(batches)) / plan.max_epochs
                 rate = optimizers.step(left, epoch * len(batches) + step + 1, pool)
-            optimizers.settle()
+            optimizers.flush()
             model.eval()
-            record = _checked_record(epoch + 1, plan, loss_sum / len(batches))
+            record = _epoch_record(epoch + 1, plan, loss_sum / len(batches))
             record |= {"learning_rate": rate, "seconds": time.perf_counter() - started}
             if shares.n_sets > 1 and (plan.n_negatives or model.n_items) < model.n_items:
                 record["candidate_sets"] = shares.n_sets
@@ -168,7 +167,7 @@ def train_evidence(
     return progress.records
 
 
-def _checked_record(epoch: int, plan: EvidencePlan, loss: float) -> dict[str, Any]:
+def _epoch_record(epoch: int, plan: EvidencePlan, loss: float) -> dict[str, Any]:
     """Return the record of an epoch; refuse a loss that is no number."""
     if not np.isfinite(loss):
         raise TrainingError(
@@ -177,11 +176,11 @@ def _checked_record(epoch: int, plan: EvidencePlan, loss: float) -> dict[str, An
     return {"epoch": epoch, "n_epochs": plan.max_epochs, "loss": loss}
 
 
-class _Shares(NamedTuple):
-    """How the sequences of a batch are shared out.
+class _BatchSplit(NamedTuple):
+    """How the sequences of a batch are split over threads.
 
-    `n_parts`: threads. `unit`: sequences that stay together. `n_sets`: parts that each draw their
-    own candidates.
+    `n_parts`: threads. `unit`: sequences that stay together. `n_sets`: parts with candidates of
+    their own.
     """
 
     n_parts: int
@@ -189,8 +188,8 @@ class _Shares(NamedTuple):
     n_sets: int
 
     @classmethod
-    def of(cls, model: EvidenceModel, plan: EvidencePlan, sequences: Groups) -> _Shares:
-        """Return what suits a model and sequences; candidates do not depend on threads."""
+    def of(cls, model: EvidenceModel, plan: EvidencePlan, sequences: Groups) -> _BatchSplit:
+        """Return the split for a model and sequences; candidates do not depend on threads."""
         # Without an encoder a step is few large operations, which threads share as well.
         is_large = model.encoder is not None and plan.work_of_step(model) >= MIN_PARALLEL_WORK
         is_shared = is_large and current_device() == CPU
@@ -217,7 +216,7 @@ class _Optimizers:
         self.lookup: Lookup = F.embedding
         self._deferred: list[DeferredAdam] = []
         rate, decay = plan.learning_rate, plan.weight_decay
-        if plan.defers(model.n_items):
+        if plan.uses_deferred_adam(model.n_items):
             deferred = DeferredAdam(
                 self._tables, self._anchors, rate, weight_decay=decay, betas=BETAS
             )
@@ -239,9 +238,9 @@ class _Optimizers:
             warm = min(1.0, n_steps / WARM_UP_STEPS)
             each.param_groups[0]["lr"] = ENCODER_RATE * self._plan.learning_rate * left * warm
             if pool is None:
-                _move_clipped(each)
+                _step_clipped(each)
             else:
-                moving.append(pool.submit(_move_clipped, each))
+                moving.append(pool.submit(_step_clipped, each))
         for of_rows in (self._main, *self._deferred):
             of_rows.param_groups[0]["lr"] = rate
             of_rows.step()
@@ -253,14 +252,14 @@ class _Optimizers:
             moved.result()
         return rate
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Bring all rows of the tables up to date."""
         for each in self._deferred:
-            each.settle()
+            each.flush()
 
 
-def _move_clipped(optimizer: Optimizer) -> None:
-    """Take a step with a gradient that is shortened if it is too long."""
+def _step_clipped(optimizer: Optimizer) -> None:
+    """Take a step with a clipped gradient."""
     torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], MAX_GRADIENT)
     optimizer.step()
 
@@ -268,9 +267,9 @@ def _move_clipped(optimizer: Optimizer) -> None:
 def _batches(
     sizes: IntArray, batch_size: int, generator: np.random.Generator, unit: int = 1
 ) -> Iterator[IntArray]:
-    """Yield rows of about `batch_size` targets together, of much the same size, in any order.
+    """Yield batches of about `batch_size` targets, of similar sizes, in random order.
 
-    `unit`: as many rows stay together, so that a batch can be cut into as many like parts.
+    `unit`: rows that stay together, so that a batch can be cut into as many similar parts.
     """
     noisy = sizes + generator.random(len(sizes)) * np.maximum(3.0, 0.3 * sizes)
     order = np.argsort(noisy, kind="stable")
@@ -283,7 +282,7 @@ def _batches(
         yield parts[number]
 
 
-def _padded(sequences: Groups, rows: IntArray, fill: int) -> Tensor:
+def _pad_sequences(sequences: Groups, rows: IntArray, fill: int) -> Tensor:
     """Return some sequences as rows of one table, padded at their ends."""
     starts, ends = sequences.offsets[rows, None], sequences.offsets[rows + 1, None]
     places = starts + np.arange(int((ends - starts).max()))
@@ -292,12 +291,12 @@ def _padded(sequences: Groups, rows: IntArray, fill: int) -> Tensor:
 
 
 @dataclass
-class EvidenceProgress:
-    """What a training of evidence must find again to take the same further steps.
+class EvidenceTrainingState:
+    """The state of a training of evidence, from which it can be resumed.
 
     `optimizers`: with their moments.
-    `generator`: decides the order of batches.
-    `draws`: decide dropped clicks and negatives.
+    `generator`: of the order of batches.
+    `draws`: generators of dropped clicks and negatives.
     `records`: one per finished epoch.
     `best`: best validation so far.
     `kept`: the weights that reached it.
@@ -312,14 +311,14 @@ class EvidenceProgress:
     kept: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take the record of an epoch; keep its weights if no epoch before was as good."""
+        """Add the record of an epoch; keep its weights if it is the best so far."""
         self.records.append(record)
         if record.get("validation", -np.inf) > self.best:
             self.best = record["validation"]
             self.kept = {name: value.clone() for name, value in self.model.state_dict().items()}
 
     def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return everything as what JSON holds and as arrays."""
+        """Return the state as JSON values and arrays."""
         arrays = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         arrays |= {f"kept.{name}": value for name, value in self.kept.items()}
         for name, parameter, optimizer in numbered_parameters(self.optimizers):
@@ -335,7 +334,7 @@ class EvidenceProgress:
         return content, {name: value.detach().cpu().numpy() for name, value in arrays.items()}
 
     def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become what was packed."""
+        """Restore a packed state."""
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
         self.model.load_state_dict(strip_prefix("model.", tensors))
         self.kept = strip_prefix("kept.", tensors)

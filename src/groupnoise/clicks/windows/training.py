@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from groupnoise.clicks.evidence.spectral import start_among_neighbours
+from groupnoise.clicks.evidence.spectral import init_spectral
 from groupnoise.clicks.table_recommender import TableRecommender
 from groupnoise.clicks.windows.cutting import cut_windows, drop_small_groups
 from groupnoise.core.candidates import (
@@ -96,9 +96,7 @@ class WindowTraining(TableRecommender):
         def build(first_weights: torch.Generator) -> MatchingModel:
             model = self._build_model(first_weights, self._in_use("dim"), workers)
             if next(starts) == "spectral":
-                start_among_neighbours(
-                    model, training, rate=self._in_use("recency"), generator=generator
-                )
+                init_spectral(model, training, rate=self._in_use("recency"), generator=generator)
             return model
 
         self._train_members(
