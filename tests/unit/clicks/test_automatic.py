@@ -185,7 +185,7 @@ def test_a_last_training_that_would_take_hours_is_left_for_one_member_and_then_s
 
 
 def test_a_long_last_training_is_announced_and_shortened(monkeypatch):
-    monkeypatch.setattr(automatic, "NEVER_SHORTENED", 0.0)
+    monkeypatch.setattr(automatic, "MIN_SHORTENED_SECONDS", 0.0)
     training, _ = shop_log(shuffled=False)
     records = []
     model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0)

@@ -1,4 +1,4 @@
-"""Which averages of members are tried with all their epochs, and which of them are taken."""
+"""The averages of members that are tried with all epochs, and the choice between them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from groupnoise.decisions.halving import is_tied
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial
 
-LEVEL = 1.0
-"""Standard errors, paired by held-out click, within which averages are level."""
+TIED_ERRORS = 1.0
+"""Standard errors, paired by held-out click, within which averages are tied."""
 
 
 def averages_to_try(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
     """Return the averages of members that must be tried with all epochs too.
 
-    A member that fits noise leads after a third of its epochs and falls behind with all of them:
-    averages of several fit less of it. And where an average that holds the leader lay within the
-    error of the trial, chance alone would decide between them. Averages cost little more than
-    their members, whatever the budget.
+    A member that overfits may lead after a third of its epochs and fall behind with all of them:
+    averages overfit less. And an average that includes the leader and lies within the error of the
+    trial may be better by chance alone. Averages cost little more than their members.
 
-    Those that were not tried with all epochs; where the leader is an average and gained, only one
-    that holds its members and cheap ones.
-    `ranking`: best first. `trials`: of the search, rung by rung.
+    Result: averages not yet tried with all epochs; where the leader is an average that improved,
+    only those that add cheap members to it. `ranking`: best first. `trials`: of the search, rung by
+    rung.
     """
     leader = member_encoders(ranking[0].parameters["encoder"])
     own = [trial for trial in trials if trial.option == ranking[0].name]
@@ -55,11 +54,11 @@ def averages_to_try(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[
 
 
 def larger_average(ranking: Sequence[Option], gained: Mapping[str, FloatArray]) -> Option | None:
-    """Return the largest average that holds all members of the leading one and is level with it.
+    """Return the largest average that includes all members of the leading one and is tied with it.
 
-    Which of two such averages leads is up to chance among the held-out clicks, and the one of more
-    members fits less noise. None where the leader is no average, or no larger one is level.
-    `ranking`: best first. `gained`: of each held-out click, by option tried with all epochs.
+    Which of tied averages leads is chance, and one of more members overfits less. None where the
+    leader is not an average, or no larger one is tied. `ranking`: best first. `gained`: the gain of
+    each held-out click, by option tried with all epochs.
     """
     leader = member_encoders(ranking[0].parameters["encoder"])
     best = gained.get(ranking[0].name)
@@ -70,7 +69,7 @@ def larger_average(ranking: Sequence[Option], gained: Mapping[str, FloatArray]) 
         for option in ranking
         if set(leader) < set(member_encoders(option.parameters["encoder"]))
         and option.name in gained
-        and is_tied(best, gained[option.name], LEVEL)
+        and is_tied(best, gained[option.name], TIED_ERRORS)
     ]
     return max(
         larger, key=lambda each: len(member_encoders(each.parameters["encoder"])), default=None

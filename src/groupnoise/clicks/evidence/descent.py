@@ -82,8 +82,8 @@ def descend_loss(
         bytes_of = drawn[cut.number]
         own = None if bytes_of is None else [each[cut.rows, cut.columns] for each in bytes_of]
         loss = part.loss(model, of_parts, own) * (len(part.positive) / n_targets)
-        queries = [*leaves, own_table, *own_products, *others]
-        return loss.item(), torch.autograd.grad(loss, queries)
+        inputs = [*leaves, own_table, *own_products, *others]
+        return loss.item(), torch.autograd.grad(loss, inputs)
 
     cuts = [
         _Cut(number, *cut)

@@ -318,11 +318,11 @@ def add_queries(
 
 
 def gains(scores: FloatArray, queries: Groups) -> FloatArray:
-    """Return the discounted gain of each target among the items its history does not hold.
+    """Return the discounted gain of each target, ranked among the items not in its history.
 
-    One that its history holds is ranked among all items, as those who ask again would find it.
-    1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead. `scores`
-    (n_histories, n_items): overwritten. `queries`: the histories, with targets.
+    A repeated item is ranked among all items. 1 / log2(1 + rank) down to rank 20, 0 below; half of
+    the ties are ahead. `scores` (n_histories, n_items): overwritten. `queries`: histories with
+    targets.
     """
     rows = np.arange(len(queries))
     targets = np.asarray(queries.targets)

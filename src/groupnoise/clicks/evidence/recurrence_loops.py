@@ -272,7 +272,7 @@ class Dropped(NamedTuple):
     kept: int
 
 
-def read_rows(
+def encode_prefixes(
     vectors: Tensor, rows: IntArray, dropped: Dropped, weights: Sequence[Tensor], loops: RowLoops
 ) -> Tensor:
     """Return the encoding of every prefix of some sequences, without padding.

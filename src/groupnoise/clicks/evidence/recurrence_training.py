@@ -90,7 +90,7 @@ class RecurrentEncoder(nn.Module):
         return self.answer(self.output_norm(states))
 
     def products(self) -> list[Tensor]:
-        """Return the matrices and offsets for :func:`.recurrence_loops.read_rows`.
+        """Return the matrices and offsets for :func:`.recurrence_loops.encode_prefixes`.
 
         Each normalization but the first is merged into the product that follows it:
         W (w * x + b) + c = (W w) x + (W b + c).

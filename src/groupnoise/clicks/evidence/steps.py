@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from groupnoise.clicks.evidence.model import EvidenceModel
-from groupnoise.clicks.evidence.recurrence_loops import Dropped, RowLoops, read_rows, row_loops
+from groupnoise.clicks.evidence.recurrence_loops import Dropped, RowLoops, encode_prefixes, row_loops
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
@@ -170,7 +170,7 @@ class SequenceBatch(NamedTuple):
             if self.is_real is not None:
                 real = self.is_real.numpy()
                 rows = np.where(real, np.cumsum(real).reshape(size, n) - 1, -1)
-            contexts = contexts + read_rows(
+            contexts = contexts + encode_prefixes(
                 at_targets(self.features),
                 rows,
                 Dropped(
