@@ -113,15 +113,19 @@ def member_encoders(encoder: Any) -> tuple[str | None, ...]:
     return tuple(encoder) if isinstance(encoder, (list, tuple)) else (encoder,)
 
 
-def _number_repeats(encoder: Any) -> list[tuple[str | None, int]]:
-    """Return the encoder of each member, and the number of earlier members with the same one."""
-    encoders = member_encoders(encoder)
-    return [(each, encoders[:number].count(each)) for number, each in enumerate(encoders)]
+def _members_of(parameters: Mapping[str, Any]) -> list[tuple[dict[str, Any], int]]:
+    """Return the parameters of each member, and the number of earlier members with its encoder.
 
-
-def _is_shared(parameters: Mapping[str, Any], encoder: str | None) -> bool:
-    """Tell whether a member shares one table; a deep recurrence always does."""
-    return encoder == DEEP or bool(parameters["shared"])
+    A deep recurrence always shares one table.
+    """
+    encoders = member_encoders(parameters["encoder"])
+    return [
+        (
+            {**parameters, "encoder": each, "shared": each == DEEP or bool(parameters["shared"])},
+            encoders[:number].count(each),
+        )
+        for number, each in enumerate(encoders)
+    ]
 
 
 def count_epochs(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
@@ -160,12 +164,11 @@ class EvidenceLearner:
         `histories`: the same in all calls.
         """
         members = []
-        for encoder, again in _number_repeats(parameters["encoder"]):
-            own = {**parameters, "encoder": encoder, "shared": _is_shared(parameters, encoder)}
-            key = repr((sorted(own.items()), share, again))
+        for own, repeat in _members_of(parameters):
+            key = repr((sorted(own.items()), share, repeat))
             if key not in self._known:
                 self._known[key], _ = self._train_member(
-                    histories, own, encoder, again, share, on_epoch=on_epoch
+                    histories, own, repeat, share, on_epoch=on_epoch
                 )
             members.append(self._known[key])
         return average_evidence(members)
@@ -179,13 +182,13 @@ class EvidenceLearner:
         on_epoch: ProgressCallback | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
         """Return the trained evidence, and the records of its epochs."""
-        encoders = _number_repeats(parameters["encoder"])
+        of_members = _members_of(parameters)
         members, records = [], []
-        for number, (encoder, again) in enumerate(encoders):
-            more = {} if len(encoders) == 1 else {"member": number + 1}
+        for number, (own, repeat) in enumerate(of_members):
+            more = {} if len(of_members) == 1 else {"member": number + 1}
             moments: Moments | None = None if self.moments is None else {}
             found, epochs = self._train_member(
-                histories, parameters, encoder, again, validate=validate,
+                histories, own, repeat, validate=validate,
                 on_epoch=with_fields(on_epoch, **more), moments=moments,
             )  # fmt: skip
             if self.moments is not None and moments is not None:
@@ -198,15 +201,15 @@ class EvidenceLearner:
         self,
         histories: Groups,
         parameters: Mapping[str, Any],
-        encoder: str | None,
-        again: int,
+        repeat: int,
         share: float = 1.0,
         *,
         validate: Any = None,
         on_epoch: ProgressCallback | None = None,
         moments: Moments | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
-        generator = np.random.default_rng(self.seed + again)
+        encoder: str | None = parameters["encoder"]
+        generator = np.random.default_rng(self.seed + repeat)
         dim = min(int(parameters["dim"]), self.n_items)
         if parameters["init"] == "random":
             vectors = generator.normal(scale=0.05, size=(self.n_items, dim)).astype(np.float32)
@@ -215,16 +218,21 @@ class EvidenceLearner:
             vectors, bias = self._spectral(histories, dim, generator)
         plan = EvidencePlan.of(parameters, count_epochs(parameters, encoder, share))
         length = int(parameters["window_size"])
-        reader = None
+        recurrence = None
         if encoder is not None:
             draws = torch_generator(generator)
-            reader = RecurrentEncoder(dim, *ENCODER_SIZES[encoder], length, generator=draws)
-        shared = _is_shared(parameters, encoder)
-        model = EvidenceModel(vectors, bias, history_length=length, shared=shared, encoder=reader)
+            recurrence = RecurrentEncoder(dim, *ENCODER_SIZES[encoder], length, generator=draws)
+        model = EvidenceModel(
+            vectors,
+            bias,
+            history_length=length,
+            shared=parameters["shared"],
+            encoder=recurrence,
+        )
         saves = None
         if self.saves is not None:
             settings = sorted(parameters.items())
-            saves = self.saves.training(histories, settings, encoder, again, share)
+            saves = self.saves.training(histories, settings, repeat, share)
         with threads_for(plan.work_of_step(model)), keeping_freed_memory():
             records = train_evidence(
                 model,

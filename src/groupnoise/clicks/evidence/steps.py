@@ -11,7 +11,12 @@ import torch
 from torch import Tensor
 
 from groupnoise.clicks.evidence.model import EvidenceModel
-from groupnoise.clicks.evidence.recurrence_loops import Dropped, RowLoops, encode_prefixes, row_loops
+from groupnoise.clicks.evidence.recurrence_loops import (
+    Dropped,
+    RowLoops,
+    encode_prefixes,
+    row_loops,
+)
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
