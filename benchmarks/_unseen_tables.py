@@ -53,6 +53,7 @@ DRAWS = {
     "fourth": ["keel_rest"],
     "fifth": ["mixed_sets", "small_sets", "odd_logs"],
     "sixth": ["text_sets"],
+    "seventh": ["gloss_sets", "manual_sets"],
 }
 """Draws of sets that nobody had used, and the result files in which each was run first."""
 

@@ -210,6 +210,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "keel_rest_after": later_table,
     "small_sets": later_table,
     "text_sets": later_table,
+    "gloss_sets": later_table,
+    "manual_sets": later_table,
     "odd_logs": later_table,
     "mixed_sets": later_table,
     "mixed_sets_before": later_table,
