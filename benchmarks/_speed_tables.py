@@ -30,6 +30,15 @@ def step_time_table(result: dict[str, Any]) -> str:
     return _table(header, rows, result)
 
 
+def start_up_table(result: dict[str, Any]) -> str:
+    """One line per command."""
+    rows = _rows(result["starts"], "{seconds:.2f}", "{processor_seconds:.2f}", "{goal}")
+    taken = max(each["others_took"] for each in result["starts"].values())
+    return _table(["started", "seconds", "of the processors", "goal"], rows, result) + (
+        f" Others took up to {taken:.1f} of two cores meanwhile."
+    )
+
+
 def busy_cores_table(result: dict[str, Any]) -> str:
     """One line per task."""
     rows = _rows(result["seconds"], "{idle:.2f}", "{busy:.2f}", "**{ratio:.2f}**")

@@ -70,6 +70,7 @@ from _speed_tables import (
     out_of_core_table,
     profile_table,
     scale_table,
+    start_up_table,
     step_time_table,
     time_to_hit_table,
 )
@@ -157,6 +158,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "serving_framework": framework_table,
     "cold_items": cold_items_table,
     "scale_100m": scale_table,
+    "start_up": start_up_table,
     "step_time": step_time_table,
     "time_to_hit": time_to_hit_table,
     "mipl_birdsong": bag_table,

@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _processes import run_python
 from _record import write_result
 
+from groupnoise.reproduce.provenance import checkout
+
 CANDIDATES = """
 from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.io import load_dataset
@@ -74,7 +76,9 @@ def main() -> None:
             "ratio": round(before / after, 2),
         }
         print(name, found[name])
-    write_result("fits", {"turns": options.turns, "processor_seconds": found})
+    commit = checkout(options.before / "groupnoise")["commit"]
+    payload = {"before": commit, "turns": options.turns, "processor_seconds": found}
+    write_result("fits", payload)
 
 
 if __name__ == "__main__":
