@@ -107,7 +107,7 @@ class Registry:
         if not is_registry(path):
             if path.is_file() or (path.is_dir() and os.listdir(path)):
                 raise ParameterError(
-                    f"{path} holds something else; give a registry or an empty folder."
+                    f"{path} exists and is no registry; give one, or a new or empty folder for it."
                 )
             with new_folder(path):
                 _write_pointer(path, [])

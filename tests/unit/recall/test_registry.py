@@ -87,7 +87,7 @@ def test_a_version_changed_in_place_is_told_apart(registry):
 def test_what_is_no_registry_is_refused(tmp_path, registry):
     with pytest.raises(ModelFileError, match="is no registry"):
         Registry(tmp_path)
-    with pytest.raises(ParameterError, match="something else"):
+    with pytest.raises(ParameterError, match="exists and is no registry"):
         Registry.create(tmp_path)
     with pytest.raises(ParameterError, match="no version"):
         registry.promote()
