@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _record import write_result
+from _record import recorded, replace_row, write_result
 from cleanlab.multiannotator import get_label_quality_multiannotator
 from cleanlab.rank import get_label_quality_scores
 from sklearn.datasets import load_digits
@@ -48,12 +48,19 @@ WEAK_CASES = [(5, "mixed", 3, "weak"), (5, "low", 1, "weak"), (5, "high", 5, "we
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
-    seeds = list(range(parser.parse_args().seeds))
-    few, grades = few_annotators(), graded()
-    print(few, grades, flush=True)
-    done = []
+    parser.add_argument("--votes", type=int, help="votes per row; other cases are kept")
+    options = parser.parse_args()
+    seeds = list(range(options.seeds))
+    if options.votes is None:
+        few, grades, done = few_annotators(), graded(), []
+        print(few, grades, flush=True)
+    else:
+        few, grades, done = (recorded("annotators", part) for part in ("few", "grades", "cases"))
     for case in (*WEAK_CASES, *CASES):
-        done.append(mean_of([measure(case, seed) for seed in seeds]))
+        if options.votes not in (None, case[2]):
+            continue
+        found = mean_of([measure(case, seed) for seed in seeds])
+        done = replace_row(done, found, ("annotators", "skills", "votes", "features"))
         print(done[-1], flush=True)
         write_result(
             "annotators",

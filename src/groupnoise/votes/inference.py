@@ -230,9 +230,10 @@ class _Alternation:
 def _fit_annotators(
     votes: Votes, prior: FloatArray | None, truth: IntArray | None, seed: int
 ) -> DawidSkene:
-    """Return annotators: the posterior mean where votes check each other, else the likeliest."""
+    """Return annotators: the posterior mean where anything checks the votes, else the likeliest."""
     model = DawidSkene().fit(votes, prior=prior, truth=truth)
-    if is_checked(votes, truth).sum() >= MIN_ROWS and votes.n_classes > 1:
+    can_check = prior is not None or is_checked(votes, truth).sum() >= MIN_ROWS
+    if can_check and votes.n_classes > 1:
         averaged = gibbs_posterior(votes, prior=prior, truth=truth, seed=seed)
         model.probabilities_, model.confusion_ = averaged
     return model

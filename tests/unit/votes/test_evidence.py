@@ -522,3 +522,24 @@ def test_an_interrupted_resolve_goes_on_from_the_trainings_it_finished(tmp_path)
     assert shown[-1] == {"stage": "training", "done": 6, "total": 6}
     assert found.columns == resolve(table, fit=mean_classifier, n_folds=3).columns
     assert not (tmp_path / "kept").exists()
+
+
+def test_with_one_vote_a_row_features_find_who_always_says_one_thing():
+    from sklearn.datasets import load_digits
+
+    from groupnoise.votes.inference import infer_labels
+
+    generator = np.random.default_rng(4)
+    rows, truth = load_digits(n_class=3, return_X_y=True)
+    rows, truth = rows[:240], truth[:240]
+    rows = rows + generator.normal(scale=20, size=rows.shape)
+    who = generator.integers(4, size=240)
+    other = (truth + generator.integers(1, 3, size=240)) % 3
+    said = np.where(generator.random(240) < 0.75, truth, other)
+    said[who == 0] = 2
+    entries = [(row, f"a{who[row]}", str(said[row]), None) for row in range(240)]
+    votes = Votes.from_entries(entries, 240, class_names=["0", "1", "2"])
+    belief = infer_labels(votes, rows)
+    is_right = belief.probabilities.argmax(axis=1) == truth
+    assert is_right.mean() > (said == truth).mean() - 0.05  # it was a third, all of one label
+    assert abs(belief.probabilities.max(axis=1).mean() - is_right.mean()) < 0.1
