@@ -214,9 +214,9 @@ def _collect(
     objects = _Table(source.object_counts)
     n_done = 0
     gains: list[FloatArray] = []
-    said: list[str] = []
+    messages: list[str] = []
     for model, rows in judges:
-        said += getattr(getattr(model, "decisions_", None), "warnings", ())
+        messages += getattr(getattr(model, "decisions_", None), "warnings", ())
         for block in _blocks(rows, source.object_counts):
             evidence = source.judge(model, block)
             groups.fill(block, evidence.groups)
@@ -225,8 +225,8 @@ def _collect(
             n_done += len(block)
             if on_progress is not None:
                 on_progress({"stage": "judging", "done": n_done, "total": len(source)})
-    said += _chance_warning(gains, find_setting(source.setting).units)
-    return (groups.columns, objects.columns), tuple(dict.fromkeys(said))
+    messages += _chance_warning(gains, find_setting(source.setting).units)
+    return (groups.columns, objects.columns), tuple(dict.fromkeys(messages))
 
 
 def _chance_warning(gains: list[FloatArray], units: str) -> list[str]:

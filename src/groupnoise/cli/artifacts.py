@@ -46,8 +46,8 @@ def list_command(registry: RegistryFolder, check: bool = False, as_json: bool = 
         return
     for version in found:
         mark = "*" if version.is_current else " "
-        said = f"damaged: {version.problem}" if version.problem else _summary(version)
-        typer.echo(f"{mark} {version.name}  {said}")
+        summary = f"damaged: {version.problem}" if version.problem else _summary(version)
+        typer.echo(f"{mark} {version.name}  {summary}")
     if not found:
         typer.echo(f"{registry} holds no version yet")
     elif not any(version.is_current for version in found):
@@ -98,19 +98,18 @@ def _summary(version: Version) -> str:
     manifest = version.manifest
     training = _part(manifest, "training")
     data = _part(training, "data")
-    said = [
+    parts = [
         str(manifest.get("created", ""))[:16].replace("T", " "),
         f"{manifest.get('n_items')} items",
         str(training.get("estimator", "")),
         f"{data.get('name')} {str(data.get('fingerprint', ''))[:8]}" if data else "",
     ]
     evaluation = _part(training, "evaluation")
-    said += [f"{name} {value:.4f}" for name, value in evaluation.items() if type(value) is float][
-        :2
-    ]
+    metrics = [(name, value) for name, value in evaluation.items() if type(value) is float]
+    parts += [f"{name} {value:.4f}" for name, value in metrics[:2]]
     if n_learned := evaluation.get("trained_on"):
-        said.append(f"flattered: it learned {n_learned} of the histories scored")
-    return "  ".join(part for part in said if part)
+        parts.append(f"flattered: it learned {n_learned} of the histories scored")
+    return "  ".join(part for part in parts if part)
 
 
 def _part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
@@ -120,12 +119,12 @@ def _part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _as_record(version: Version) -> dict[str, Any]:
-    said = {name: version.manifest.get(name) for name in ("created", "n_items", "card", "training")}
+    about = ("created", "n_items", "card", "training")
     return {
         "version": version.name,
         "promoted": version.is_current,
         "problem": version.problem,
-        **said,
+        **{name: version.manifest.get(name) for name in about},
     }
 
 

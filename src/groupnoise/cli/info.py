@@ -129,16 +129,16 @@ def _show_columns(record: TrainingRecord | None, fitted: dict[str, Any], show_al
 
     options = {} if record is None else record.options
     parts = [(part, options[part]) for part in NAMED_PARTS if options.get(part)]
-    said = [
+    phrases = [
         f"{part} {', '.join([each] if isinstance(each, str) else each)}" for part, each in parts
     ]
     names = [str(each) for each in fitted.get("feature_names_in") or []]
     if names:
         n_shown = len(names) if show_all else MAX_CLASSES
         left = f", ... ({len(names)} in all)" * (len(names) > n_shown)
-        said.append(f"features {', '.join(names[:n_shown])}{left}")
-    if said:
-        typer.echo(f"columns: {'; '.join(said)}")
+        phrases.append(f"features {', '.join(names[:n_shown])}{left}")
+    if phrases:
+        typer.echo(f"columns: {'; '.join(phrases)}")
 
 
 def _answers(model: Path, manifest: dict[str, Any]) -> str:

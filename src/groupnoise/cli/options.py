@@ -56,6 +56,7 @@ Token = Annotated[
 echo_err = functools.partial(typer.echo, err=True)
 """Prints to the error stream, beside the answers."""
 
+Command = Callable[..., Any]
 Parameter = Callable[[str, bool], Any]
 """Makes the typer declaration of a parameter, from its name and whether it is a switch."""
 
@@ -76,32 +77,33 @@ def option(help: str, *words: str, **more: Any) -> Parameter:
     return make
 
 
-def panel(title: str, **said: str | Parameter) -> dict[str, Parameter]:
+def panel(title: str, **declared: str | Parameter) -> dict[str, Parameter]:
     """Return options for :func:`describe_options` that help groups under a title."""
 
     def titled(about: str | Parameter) -> Parameter:
         make = option(about) if isinstance(about, str) else about
 
         def make_titled(name: str, is_switch: bool) -> Any:
-            told = make(name, is_switch)
-            told.rich_help_panel = title
-            return told
+            declaration = make(name, is_switch)
+            declaration.rich_help_panel = title
+            return declaration
 
         return make_titled
 
-    return {name: titled(about) for name, about in said.items()}
+    return {name: titled(about) for name, about in declared.items()}
 
 
-def describe_options(**said: str | Parameter) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def describe_options(**declared: str | Parameter) -> Callable[[Command], Command]:
     """Declare the parameters of a command; for most options a help text is enough."""
 
     def describe(command: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(command, eval_str=True)
         found = dict(signature.parameters)
-        for name, about in said.items():
+        for name, about in declared.items():
             make = option(about) if isinstance(about, str) else about
-            told = make(name, found[name].default is False)
-            found[name] = found[name].replace(annotation=Annotated[found[name].annotation, told])
+            declaration = make(name, found[name].default is False)
+            annotation: Any = Annotated[found[name].annotation, declaration]
+            found[name] = found[name].replace(annotation=annotation)
         _set_parameters(command, list(found.values()))
         return command
 
@@ -264,16 +266,16 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
 
     @functools.wraps(command)
     def run(**given: Any) -> Any:
-        said = {name: given.pop(name) for name in shared}
+        declared = {name: given.pop(name) for name in shared}
         options = DataOptions(
-            setting=said.get("setting"),
-            data_dir=said.get("data_dir"),
+            setting=declared.get("setting"),
+            data_dir=declared.get("data_dir"),
             columns={
                 name: value
-                for name, value in said.items()
+                for name, value in declared.items()
                 if value is not None and name not in WHERE and name not in FORM
             },
-            form={name: said[name] for name in FORM if said.get(name) is not None},
+            form={name: declared[name] for name in FORM if declared.get(name) is not None},
         )
         return command(**given, options=options)
 

@@ -99,7 +99,7 @@ def review(
         os._exit(0)
 
 
-def _row_questions(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:
+def _row_questions(data: str, reading: dict[str, Any], images: str | None, seed: int) -> Ask:
     """Return a function from the answers so far to questions about rows."""
     from groupnoise.audit.evidence import picture_columns, picture_paths
     from groupnoise.io.tables.table import Table
@@ -110,12 +110,12 @@ def _row_questions(data: str, said: dict[str, Any], images: str | None, seed: in
         report = None if known else echo_note
         with counted_bars(("training",), quiet=bool(known)) as show:
             found = resolve(
-                data, **said, known=known, random_state=seed, report=report, on_progress=show
+                data, **reading, known=known, random_state=seed, report=report, on_progress=show
             )
         table = Table(found.rows, "rows", data, str)
         columns = picture_columns(table, images)
         pictures = picture_paths(found.rows, columns, Path(data).parent) if columns else None
-        questions = RowQuestions(found, pictures, said.get("truth"))
+        questions = RowQuestions(found, pictures, reading.get("truth"))
         if report is not None:
             if columns and images is None:
                 report(f"took {', '.join(columns)} as picture paths")
@@ -224,10 +224,10 @@ def resolve(
 
 def vote_options(options: DataOptions) -> dict[str, Any]:
     """Return options about votes as keywords of `groupnoise.votes.resolve`."""
-    said = options.given
-    if "labels" in said:
-        said["labels"] = [each.strip() for each in said["labels"].split(",")]
-    return said
+    reading = options.given
+    if "labels" in reading:
+        reading["labels"] = [each.strip() for each in reading["labels"].split(",")]
+    return reading
 
 
 def echo_note(sentence: str) -> None:

@@ -217,10 +217,10 @@ def object_responsibilities(
         if not taught.dataset.labels[np.ix_(training, labels)].any():
             by = " by the answers" if known else ""
             raise DataError(f"{dataset.name} has{by} too few labelled bags to hold some out.")
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             model = taught.fit(template, training)
-        sentences |= {str(each.message): None for each in told}
+        sentences |= {str(each.message): None for each in caught}
         columns = class_columns(model.classes_, dataset.class_names)
         mine = np.flatnonzero(folds[bags] == fold)
         if len(mine):

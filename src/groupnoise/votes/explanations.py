@@ -51,10 +51,10 @@ def explain_labels(voted: VotedRows, belief: Belief) -> list[str]:
         by_row[row].setdefault(" or ".join(named), []).append(votes.annotator_names[who])
     similar = _neighbour_phrases(voted, belief)
     sentences = []
-    for row, said in enumerate(by_row):
+    for row, voters in enumerate(by_row):
         parts = [
             label if voted.is_candidates else f"{label}{LABEL_MARK}{NAME_SEPARATOR.join(people)}"
-            for label, people in sorted(said.items(), key=lambda each: -len(each[1]))
+            for label, people in sorted(voters.items(), key=lambda each: -len(each[1]))
         ]
         if not parts:
             parts.append("no vote")
@@ -97,7 +97,7 @@ def vote_warnings(voted: VotedRows, *, corrects_spelling: bool = False) -> list[
     """
     votes = voted.votes
     named, habits = votes.candidates(), find_habits(votes)
-    said = [
+    messages = [
         *repeated_id_warnings(voted.table),
         *label_warnings(
             votes.class_names,
@@ -116,29 +116,31 @@ def vote_warnings(voted: VotedRows, *, corrects_spelling: bool = False) -> list[
     if not is_voted.all():
         first = int(np.flatnonzero(~is_voted)[0])
         n_rows = int((~is_voted).sum())
-        said.append(
+        messages.append(
             f"{n_rows} {'row has' if n_rows == 1 else 'rows have'} no vote, the first at "
             f"{voted.table.locate(first)}; answered from features alone where there are any, and "
             "marked"
         )
     if votes.n_classes == 1:
-        said.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
-        return said
+        messages.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
+        return messages
     if voted.is_candidates:
         if (named.sum(axis=1) <= 1).all():
-            said.append("every row has one candidate: nothing to resolve")
-        return said
+            messages.append("every row has one candidate: nothing to resolve")
+        return messages
     if (named.sum(axis=1) <= 1).all() and (votes.counts > 1).any():
-        said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
-                    "all the same with `groupnoise audit` on what is written")  # fmt: skip
+        messages.append(
+            "all rows are unanimous: nothing to resolve; look for labels that are wrong all the "
+            "same with `groupnoise audit` on what is written"
+        )
     if grade_similarity(votes) is not None:
-        said.append(
+        messages.append(
             "votes on one row that differ lie near each other, so the labels "
             f"{votes.class_names[0]!r} to {votes.class_names[-1]!r} are taken as grades: "
             "a near one is likelier than a far one"
         )
     about = (_annotator_warning(votes, number) for number in range(len(votes.annotator_names)))
-    return [*said, *(sentence for sentence in about if sentence)]
+    return [*messages, *(sentence for sentence in about if sentence)]
 
 
 def _annotator_warning(votes: Votes, number: int) -> str:
@@ -188,19 +190,19 @@ def _dominant_label(votes: Votes, number: int) -> tuple[str, int, float] | None:
 
 def repeated_id_warnings(table: Table) -> list[str]:
     """Return warnings about columns that look like row ids but repeat some."""
-    said = []
+    messages = []
     for name in filter(is_row_id_name, table.frame.columns):
         cells = table.frame[name].drop_nulls().cast(pl.String)
         repeated = cells.filter(cells.is_duplicated())
         if len(repeated) and cells.n_unique() >= MIN_UNIQUE_SHARE * len(cells):
             row = table.frame[name].cast(pl.String).to_list().index(repeated[0])
             n_ids = repeated.n_unique()
-            said.append(
+            messages.append(
                 f"{n_ids} {'id' if n_ids == 1 else 'ids'} of column {name!r} "
                 f"{'stands' if n_ids == 1 else 'stand'} in more than one row, {repeated[0]!r} at "
                 f"{table.locate(row)} for one; all rows are kept, and each is answered by itself"
             )
-    return said
+    return messages
 
 
 def summary_lines(
@@ -210,23 +212,23 @@ def summary_lines(
 
     `probabilities`: of the label of each row, None where a row has none.
     """
-    said = []
+    messages = []
     if reliability is not None:
         known = reliability
         for who, name in enumerate(known.annotator_names):
-            said.append(
+            messages.append(
                 f"{name}: right in an estimated {known.accuracy[who]:.0%} "
                 f"({known.accuracy_low[who]:.0%} to {known.accuracy_high[who]:.0%}) of "
                 f"{known.n_votes[who]} {'vote' if known.n_votes[who] == 1 else 'votes'}"
             )
-        said.append(
+        messages.append(
             "(a vote is right if the label it puts first is the true one, which is estimated too; "
             f"{known.level:.0%} intervals)"
         )
     if np.isfinite(alpha):
-        said.append(f"agreement: Krippendorff's alpha {alpha:.3f}")
+        messages.append(f"agreement: Krippendorff's alpha {alpha:.3f}")
     sure = [each for each in probabilities if each is not None]
     if sure:
         n_wrong = len(sure) - sum(sure)
-        said.append(f"expected to be wrong: {n_wrong:.0f} of {counted(len(sure), 'labels')}")
-    return said
+        messages.append(f"expected to be wrong: {n_wrong:.0f} of {counted(len(sure), 'labels')}")
+    return messages

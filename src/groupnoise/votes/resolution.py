@@ -163,17 +163,6 @@ class Resolution:
 def resolve(
     source: Any,
     *,
-    annotators: str | Sequence[str] | None = None,
-    candidates: str | Sequence[str] | None = None,
-    votes: Any = None,
-    id: str | None = None,
-    row: str | None = None,
-    annotator: str | None = None,
-    label: str | None = None,
-    confidence: str | None = None,
-    labels: Sequence[str] | None = None,
-    label_separator: str | None = None,
-    keep_label: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     text: str | None = None,
     embedding: Any = None,
@@ -188,7 +177,7 @@ def resolve(
     checkpoint: str | Path | None = None,
     report: Report | None = None,
     on_progress: ProgressCallback | None = None,
-    **table_options: Any,
+    **reading: Any,
 ) -> Resolution:
     """Give every row one label from what annotators said and from what similar rows are.
 
@@ -199,23 +188,6 @@ def resolve(
     ----------
     source : str, Path, frame or list of dict
         Rows with votes or candidate labels: a table, or an export of Label Studio or Argilla.
-    annotators : str or list of str, optional
-        Columns of the annotators, by names or patterns such as `ann_*`.
-    candidates : str or list of str, optional
-        A column of candidate labels, or a pattern of 0/1 columns, taken to hold the truth.
-    votes : str, Path or frame, optional
-        A second table with one vote per line.
-    id : str, optional
-        The column of `source` by which `votes` names rows, where it is called otherwise there.
-    row, annotator, label, confidence : str, optional
-        Columns of a table with one vote per line.
-    labels : sequence of str, optional
-        All labels there are; by default those that were said.
-    label_separator : str, optional
-        What joins several labels in a cell.
-    keep_label : str or list of str, optional
-        Labels that stay as they are written; by default `?`, `unsure` and the like are no votes,
-        and capitals and blanks make no labels of their own.
     features : str or list of str, optional
         Numeric columns to learn from; by default all that are neither ids nor row numbers.
     text : str, optional
@@ -249,8 +221,8 @@ def resolve(
         Told of each guess, one sentence at a time.
     on_progress : callable, optional
         Told after each training how many of them are `done`, of `total`.
-    **table_options
-        Passed to `read_table`.
+    **reading
+        Parameters of `read_votes`, such as `annotators`, `candidates`, `votes` or `labels`.
 
     Returns
     -------
@@ -262,17 +234,16 @@ def resolve(
         check_count("n_rounds", n_rounds)
     check_count("n_members", n_members)
     notes = Guesses(report)
-    voted = read_votes(
-        source, annotators=annotators, candidates=candidates, votes=votes, id=id, row=row,
-        annotator=annotator, label=label, confidence=confidence, labels=labels,
-        label_separator=label_separator, keep_label=keep_label, report=notes, **table_options,
-    )  # fmt: skip
+    voted = read_votes(source, report=notes, **reading)
     # Labels that the user lists are spelt correctly.
-    corrects_spelling = labels is None and not voted.is_candidates
+    corrects_spelling = reading.get("labels") is None and not voted.is_candidates
     for sentence in vote_warnings(voted, corrects_spelling=corrects_spelling):
         notes(sentence)
     excluded = _excluded_columns(voted, truth)
-    if annotators is None and (unused := unused_vote_columns(voted, excluded)) is not None:
+    unused = None
+    if reading.get("annotators") is None:
+        unused = unused_vote_columns(voted, excluded)
+    if unused is not None:
         notes(unused)
     known_labels = {**read_known_labels(voted, truth, notes), **(known or {})}
     if corrects_spelling:

@@ -128,7 +128,7 @@ def find_click_columns(
 ) -> ClickColumns:
     """Return the columns of a click log by the names given or guessed."""
     columns = head.columns
-    told: dict[str, Any] = {"origin": origin, "report": report}
+    context: dict[str, Any] = {"origin": origin, "report": report}
     if user is None and item is None and _have_no_names(columns):
         by_position = _unnamed_click_columns(head)
         if by_position is not None:
@@ -138,11 +138,11 @@ def find_click_columns(
             user, item = by_position["user"], by_position["item"]
             time = time or by_position.get("time")
             rating = rating or by_position.get("rating")
-    user_column = require_column("user", user, columns, **told)
+    user_column = require_column("user", user, columns, **context)
     item = item or only_other_id(columns, user_column, report)
-    item_column = require_column("item", item, columns, taken={user_column}, **told)
+    item_column = require_column("item", item, columns, taken={user_column}, **context)
     taken = {user_column, item_column}
-    time_column = pick_column("time", time, columns, taken=taken, **told)
+    time_column = pick_column("time", time, columns, taken=taken, **context)
     dated, kind = find_time_columns(head.drop(list(taken)))
     if time_column is None and len(dated) == 1:
         time_column = dated[0]
@@ -157,7 +157,7 @@ def find_click_columns(
     else:
         taken.add(time_column)
     no_numbers = {name for name in columns if rating is None and not holds_numbers(head[name])}
-    rating_column = pick_column("rating", rating, columns, taken=taken | no_numbers, **told)
+    rating_column = pick_column("rating", rating, columns, taken=taken | no_numbers, **context)
     for name in columns:
         if name not in {*taken, rating_column} and plain_name(name) in COUNT_NAMES:
             report(_unused_column_note(head[name]))

@@ -82,11 +82,11 @@ def normalization_messages(
     synonyms: Mapping[str, str | None], counts: Mapping[str, int], *, what: str, times: str
 ) -> list[str]:
     """Return messages about replaced labels, with the option that keeps them."""
-    said = []
+    messages = []
     none = [name for name, meant in synonyms.items() if meant is None]
     if none:
         n_none = sum(counts[name] for name in none)
-        said.append(
+        messages.append(
             f"took {join_with_and(map(repr, none))} as {what} ({counted(n_none, times)}); to keep "
             f"them as labels, say --keep-label {_option(none)}"
         )
@@ -99,11 +99,11 @@ def normalization_messages(
     ):
         if each:
             read = join_with_and(f"{name!r} as {meant!r}" for name, meant in each)
-            said.append(
+            messages.append(
                 f"read {read}: {why}; to keep them apart, say --keep-label "
                 f"{_option([name for name, _ in each])}"
             )
-    return said
+    return messages
 
 
 def _option(names: Sequence[str]) -> str:
@@ -122,8 +122,8 @@ def match_phrased_labels(counts: Mapping[str, int]) -> dict[str, str]:
     rental firm` would be no labels of their own. `counts`: how often each answer was written, in
     small letters.
 
-    >>> said = {"cat": 5, "dog": 5, "label: cat": 1, "label: dog": 2, "food: other": 2}
-    >>> match_phrased_labels(said)
+    >>> counts = {"cat": 5, "dog": 5, "label: cat": 1, "label: dog": 2, "food: other": 2}
+    >>> match_phrased_labels(counts)
     {'label: cat': 'cat', 'label: dog': 'dog'}
     """
     found: dict[str, str] = {}

@@ -170,19 +170,19 @@ def match_model_labels(
         merged[:, number] |= named[:, column]
     if truth is not None and len(numbers):
         truth = np.where(truth >= 0, numbers[truth], -1)
-    said = []
+    messages = []
     spelt = [f"{old!r} as {new!r}" for old, new in zip(names, meant, strict=True) if old != new]
     if spelt:
-        said.append(f"labels are read as the model spells them: {join_with_and(spelt)}")
+        messages.append(f"labels are read as the model spells them: {join_with_and(spelt)}")
     strange = [number for number, name in enumerate(found) if name not in known]
     n_strange = int(merged[:, strange].any(axis=1).sum())
     if n_strange:
         listed = [found[number] for number in strange if merged[:, number].any()]
-        said.append(
+        messages.append(
             f"{n_strange} of {counted(len(named), units)} have labels that the model does not know "
             f"({quoted(listed)}): no answer names these"
         )
-    return found, merged, truth, said
+    return found, merged, truth, messages
 
 
 def split_names(given: str | Sequence[str] | None) -> list[str]:
@@ -305,8 +305,8 @@ def find_label_columns(frame: pl.DataFrame, labels: pl.Series) -> set[str]:
 
     Lists, weights and words for no label are allowed; columns of numbers are not returned.
 
-    >>> said = {"vote": ["cat", "?"], "guess": ["cat or dog", "dog"], "size": ["3", "4"]}
-    >>> sorted(find_label_columns(pl.DataFrame(said), pl.Series(["cat", "dog"])))
+    >>> cells = {"vote": ["cat", "?"], "guess": ["cat or dog", "dog"], "size": ["3", "4"]}
+    >>> sorted(find_label_columns(pl.DataFrame(cells), pl.Series(["cat", "dog"])))
     ['guess', 'vote']
     """
     names = sorted({spelling_key(str(name)) for name in labels.drop_nulls()}, key=len, reverse=True)
@@ -353,23 +353,23 @@ def label_warnings(
     labels that are known to be some. `remedy`: what to do about words that often stand where a
     label is missing. `about_slips`: what `typo_messages` takes.
     """
-    said = []
+    messages = []
     words = {*MISSING, *NONE_OF}
     missing = [name for name in names if name.lower() in words and name not in (negative, *kept)]
     if missing:
-        said.append(f"took {quoted(missing)} as labels like any other; {remedy}")
+        messages.append(f"took {quoted(missing)} as labels like any other; {remedy}")
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(spelling_key(name), []).append(name)
     for same in alike.values():
         if len(same) > 1 and not set(kept).intersection(same):
-            said.append(
+            messages.append(
                 f"{quoted(same)} are different labels; where they mean the same, write them alike"
             )
     meant = {name: _DOUBT.sub("", name).strip() for name in names}
     doubted = [name for name in names if meant[name] != name and meant[name] in names]
     if doubted:
-        said.append(
+        messages.append(
             f"took {doubted[0]!r} as a label beside {meant[doubted[0]]!r} ({len(doubted)} such); "
             "where it means that one with less certainty, write it so"
         )
@@ -377,9 +377,9 @@ def label_warnings(
         joined = {n: {part.strip() for part in n.split(mark)} for n in names if mark in n}
         known = [name for name, parts in joined.items() if parts <= set(names)]
         if known or len(joined) >= max(MAX_NAMED, len(set().union(*joined.values()))):
-            said.append(
+            messages.append(
                 f"took {(known or list(joined))[0]!r} as one label; where it means several, say "
                 f"--label-separator {mark!r}"
             )
             break
-    return [*said, *typo_messages(names, named, locate, **about_slips)]
+    return [*messages, *typo_messages(names, named, locate, **about_slips)]
