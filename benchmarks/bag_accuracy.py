@@ -19,7 +19,7 @@ from _record import RESULTS, run_missing, write_result
 from sklearn.metrics import roc_auc_score
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.search.held_out import draw_folds
+from groupnoise.bags.search.held_out_bags import draw_folds
 from groupnoise.io import load_dataset
 
 AIMS = {"musk1": 0.90, "musk2": 0.90, "elephant": 0.87, "fox": 0.63, "tiger": 0.85}

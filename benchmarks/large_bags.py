@@ -46,7 +46,7 @@ import json, sys, time
 import numpy as np
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.search.members import MemberSettings
-from groupnoise.bags.search.training_on_all import train_on_all
+from groupnoise.bags.search.full_training import train_on_all
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.io import open_groups
 

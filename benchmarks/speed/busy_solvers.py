@@ -60,7 +60,7 @@ model = MaxMatchingPartialLabelClassifier.fixed(encoder="kernel", random_state=0
 task = lambda: model.fit(digits.features[:600], digits.candidates[:600])
 """,
     "statistics of 500 bags": """
-from groupnoise.bags.search.other_members import StatisticsKernel
+from groupnoise.bags.search.forests_and_kernels import StatisticsKernel
 rows, offsets = draws.normal(size=(4000, 50)), np.arange(0, 4001, 8)
 labels, folds = draws.random((500, 1)) < 0.5, np.arange(500) % 5
 def task():

@@ -19,7 +19,7 @@ from groupnoise.audit.evidence import (
     object_posterior,
 )
 from groupnoise.bags.reading.labels import negative_name
-from groupnoise.bags.search.copies import kept_together, shared_instances
+from groupnoise.bags.search.shared_instances import find_shared_instances, hold_out_clusters
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
@@ -66,7 +66,7 @@ class BagSource:
         self.strata: IntArray = np.where(
             n_labels > 0, dataset.labels.argmax(axis=1), len(dataset.class_names)
         )
-        self.clusters = kept_together(dataset.bags, dataset.patients)
+        self.clusters = hold_out_clusters(dataset.bags, dataset.patients)
 
     def __len__(self) -> int:
         return len(self.dataset.bags)
@@ -343,7 +343,7 @@ def describe_bags(dataset: BagDataset) -> Description:
         histogram_of_classes("Bags per class", n_bags_of, names),
     ]
     add_features(draft, dataset.bags.objects)
-    shared = shared_instances(dataset.bags, dataset.patients)
+    shared = find_shared_instances(dataset.bags, dataset.patients)
     if shared is not None:
         draft.oddities += shared.findings(dataset.labels)
     draft.oddities += count_oddity(n_bags_of == 0, "classes", "without a bag", names)

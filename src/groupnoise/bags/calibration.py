@@ -12,7 +12,7 @@ from torch import Tensor
 
 from groupnoise.bags.prediction import BagPredictions
 from groupnoise.bags.reading.inputs import has_all_witnesses, read_instance_labels
-from groupnoise.bags.search.bag_odds import with_scaled_bags, with_scaled_instances
+from groupnoise.bags.search.bag_probability import calibrate_bag_odds, calibrate_instance_odds
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -92,7 +92,7 @@ class BagCalibration(CalibratedSets, Calibration, BagPredictions):
         if ensemble is not None:
             parts = self._parts(instances)
             log_odds = np.concatenate([ensemble.bag_log_odds(*part) for part in parts])
-            ensemble, log_odds, trial = with_scaled_bags(
+            ensemble, log_odds, trial = calibrate_bag_odds(
                 ensemble, log_odds, labels, only_if_better=only_if_better
             )
             trials.append(trial)
@@ -100,7 +100,7 @@ class BagCalibration(CalibratedSets, Calibration, BagPredictions):
             temperature, trial = self._temperature(instances, labels, known, only_if_better)
             trials.append(trial)
         elif known is not None and has_enough_known_labels(known):
-            ensemble, trial = with_scaled_instances(
+            ensemble, trial = calibrate_instance_odds(
                 ensemble, log_odds, instances, known, only_if_better=only_if_better
             )
             trials.append(trial)

@@ -20,7 +20,7 @@ from groupnoise.bags.reading.inputs import (
     warn_about_ungrouped_rows,
 )
 from groupnoise.bags.reading.negative_label import find_negative_label
-from groupnoise.bags.search.decide import Asked
+from groupnoise.bags.search.decide import SearchRequest
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_from_memory_or_disk
@@ -332,7 +332,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             given = {"labels": labels, "patients": patients, "truth": truth}
             saves = FitSaves(checkpoint, bags, {**self._settings(), **given}, generator)
         is_open = is_auto(self.negative_label) and negative is None and len(self.classes_) == 2
-        asked = Asked(
+        asked = SearchRequest(
             explicit,
             given=self.ensemble,
             budget=parse_budget(self.budget, default=AUTO_BUDGET),

@@ -22,7 +22,7 @@ from groupnoise.bags.reading.labels import (
     negative_label_hint,
 )
 from groupnoise.bags.reading.reader import read_bags
-from groupnoise.bags.search.copies import kept_together
+from groupnoise.bags.search.shared_instances import hold_out_clusters
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     class_frequencies,
@@ -83,7 +83,7 @@ class BagSetting(Setting[BagDataset]):
         """
         if dataset.split is not None:
             return np.flatnonzero(dataset.split != "train")
-        clusters = kept_together(dataset.bags, dataset.patients)
+        clusters = hold_out_clusters(dataset.bags, dataset.patients)
         return draw_held_out(dataset.labels, share, seed, clusters=clusters)
 
     def check_labels(self, dataset: BagDataset) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.reading.reader import read_bags
-from groupnoise.bags.search.decide import MIN_BAGS, Asked, Outcome, decide_members
+from groupnoise.bags.search.decide import MIN_BAGS, Outcome, SearchRequest, decide_members
 from groupnoise.bags.search.ensemble import BagEnsemble
-from groupnoise.bags.search.held_out import calibrated, combined, draw_folds
+from groupnoise.bags.search.full_training import draw_held_out_bags, train_on_all
+from groupnoise.bags.search.held_out_bags import calibrate_ensemble, combine_members, draw_folds
 from groupnoise.bags.search.members import TAUGHT
 from groupnoise.bags.search.out_of_fold import search_rows
-from groupnoise.bags.search.training_on_all import draw_held_out_bags, train_on_all
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups
@@ -38,25 +38,25 @@ def decide_from_memory_or_disk(
     labels: BoolArray,
     classes: NDArray[Any],
     negative: int | None,
-    asked: Asked,
+    request: SearchRequest,
     generator: np.random.Generator,
     patients: NDArray[Any] | None = None,
     truth: IntArray | None = None,
 ) -> Outcome:
     """Search and train an ensemble, on a sample first if the bags are on disk."""
     if not isinstance(bags, StreamedGroups):
-        return decide_members(bags, labels, classes, negative, asked, generator, patients, truth)
+        return decide_members(bags, labels, classes, negative, request, generator, patients, truth)
     taken = sample_bags(labels, generator)
     sample = subsample_instances(bags, taken, search_rows(labels), generator)
     own = None if patients is None else patients[taken]
     # What is trained from disk in the end are members alone: a student would not be one of them.
     given = (
         None
-        if asked.given is None
-        else [each for each in asked.given if each[1].get("likelihood") != TAUGHT]
+        if request.given is None
+        else [each for each in request.given if each[1].get("likelihood") != TAUGHT]
     )
-    asked = replace(asked, given=given, students=False)
-    outcome = decide_members(sample, labels[taken], classes, negative, asked, generator, own)
+    request = replace(request, given=given, students=False)
+    outcome = decide_members(sample, labels[taken], classes, negative, request, generator, own)
     ensemble = _trained_on_all(outcome.ensemble, len(taken), bags, labels, generator, patients)
     said = outcome.decisions
     facts = {
@@ -121,7 +121,7 @@ def _trained_on_all(
     seed = int(generator.integers(2**31))
     kept = sorted(decided.members, key=lambda each: -each.weight)[:MAX_MEMBERS]
     total = sum(each.weight for each in kept)
-    settings = [each.settings.for_more_bags(n_compared, len(bags)) for each in kept]
+    settings = [each.settings.with_scaled_decay(n_compared, len(bags)) for each in kept]
     few = len(bags) < MIN_BAGS
     held = None if few else draw_held_out_bags(bags, named, generator, patients)
     has_negative = negative is not None or not named.any(axis=1).all()
@@ -133,8 +133,12 @@ def _trained_on_all(
         replace(member, weight=each.weight / total)
         for member, each in zip(trained.members, kept, strict=True)
     ]
-    ensemble = combined(members, (), named, negative)
-    return ensemble if trained.bags is None else calibrated(ensemble, trained.found, trained.bags)
+    ensemble = combine_members(members, (), named, negative)
+    return (
+        ensemble
+        if trained.bags is None
+        else calibrate_ensemble(ensemble, trained.found, trained.bags)
+    )
 
 
 def bags_on_disk(

@@ -186,7 +186,7 @@ def object_responsibilities(
     from groupnoise.bags.audit import BagSource
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
     from groupnoise.bags.reading.negative_label import find_negative_label
-    from groupnoise.bags.search.held_out import draw_folds
+    from groupnoise.bags.search.held_out_bags import draw_folds
 
     names: NDArray[Any] = np.asarray(dataset.class_names)
     negative, _ = find_negative_label("auto", names, dataset.labels)

@@ -6,11 +6,11 @@ import torch
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.search import member_training, out_of_fold
+from groupnoise.bags.search.full_training import HELD_OUT, draw_held_out_bags, train_on_all
 from groupnoise.bags.search.member_training import MemberBatch
-from groupnoise.bags.search.members import ANSWERS, BagProblem, MemberSettings, bag_presence
+from groupnoise.bags.search.members import BAG_QUANTIFIERS, BagProblem, MemberSettings, bag_presence
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import as_option
-from groupnoise.bags.search.training_on_all import HELD_OUT, draw_held_out_bags, train_on_all
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import QUANTIFIERS, Segments, presence
 
@@ -110,14 +110,16 @@ def test_a_first_look_on_some_folds_takes_half_of_the_steps(monkeypatch):
     assert len(steps) == 6 + 11
 
 
-@pytest.mark.parametrize("likelihood", ANSWERS)
+@pytest.mark.parametrize("likelihood", BAG_QUANTIFIERS)
 def test_likelihoods_that_are_no_quantifier_answer_by_one(likelihood):
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(7, 1, 3, generator=generator)
     problem = BagProblem(Segments(torch.tensor([3, 4])), np.eye(2, 3, dtype=bool), False)
     log_p = logits.log_softmax(-1)
     assert likelihood not in QUANTIFIERS
-    expected = presence(ANSWERS[likelihood], log_p, torch.log1p(-log_p.exp()), problem.segments)
+    expected = presence(
+        BAG_QUANTIFIERS[likelihood], log_p, torch.log1p(-log_p.exp()), problem.segments
+    )
     found = bag_presence(logits, problem, MemberSettings(likelihood))
     torch.testing.assert_close(found.log_odds, expected.log_odds, rtol=1e-4, atol=1e-5)
 

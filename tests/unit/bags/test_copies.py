@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.audit import BagSource
-from groupnoise.bags.search.copies import kept_together, shared_instances
+from groupnoise.bags.search.shared_instances import find_shared_instances, hold_out_clusters
 from groupnoise.bags.setting import SETTING
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
@@ -40,43 +40,43 @@ def windows(generator, n_recordings, stride, n_windows=6, size=12):
 def test_copies_are_known_in_any_order_of_their_instances():
     bags, _ = make_bags(6)
     copies = [bags[2][::-1], 0.0 - (0.0 - bags[1])]
-    found = shared_instances(Groups.from_lists([*bags, *copies]))
+    found = find_shared_instances(Groups.from_lists([*bags, *copies]))
     assert found.copies.tolist() == [0, 1, 2, 3, 4, 5, 2, 1]
     assert (found.n_copies, found.n_overlapping) == (2, 0)
     nearly = bags[0].copy()
     nearly[:, 0] = np.nextafter(nearly[:, 0], 9.0)
-    assert shared_instances(Groups.from_lists([*bags, nearly])) is None
+    assert find_shared_instances(Groups.from_lists([*bags, nearly])) is None
 
 
 def test_bags_of_few_categories_are_no_copies_if_they_are_alike():
     answers = np.random.default_rng(0).integers(0, 2, size=(90, 2, 3)).astype(float)
-    assert shared_instances(Groups.from_lists(list(answers))) is None
+    assert find_shared_instances(Groups.from_lists(list(answers))) is None
 
 
 def test_an_instance_that_many_bags_hold_ties_none_together():
     bags, _ = make_bags(20)
     words = np.repeat(np.eye(6)[None, :4], 20, axis=0)
-    assert shared_instances(Groups.from_lists(list(np.hstack([bags[:, :3], words])))) is None
+    assert find_shared_instances(Groups.from_lists(list(np.hstack([bags[:, :3], words])))) is None
 
 
 def test_a_copy_brings_its_patient_along():
     bags, _ = make_bags(4)
     bags = Groups.from_lists([*bags[:3], bags[2], bags[3]])
     patients = np.array(["ann", "ben", "ben", "cleo", "dan"])
-    together = kept_together(bags, patients)
+    together = hold_out_clusters(bags, patients)
     assert (together[:, None] == together).tolist() == [
         [row == column or {row, column} <= {1, 2, 3} for column in range(5)] for row in range(5)
     ]
-    assert kept_together(bags.subset(np.arange(3)), patients[:3]) is not None
-    assert kept_together(bags.subset(np.arange(3))) is None
+    assert hold_out_clusters(bags.subset(np.arange(3)), patients[:3]) is not None
+    assert hold_out_clusters(bags.subset(np.arange(3))) is None
 
 
 def test_bags_that_overlap_are_held_out_together_and_a_fit_says_so():
     bags, label = windows(np.random.default_rng(2), 12, stride=3)
-    together = kept_together(Groups.from_lists(bags))
+    together = hold_out_clusters(Groups.from_lists(bags))
     assert together.tolist() == np.repeat(np.arange(12), 6).tolist()
     # Whoever says which recording they come from has said all there is to say.
-    assert shared_instances(Groups.from_lists(bags), together) is None
+    assert find_shared_instances(Groups.from_lists(bags), together) is None
     model = MaxMatchingMILClassifier(budget=5, random_state=0).fit(bags, label, patients=together)
     assert not any("instances of another" in each for each in model.decisions_.reasons)
     alone = MaxMatchingMILClassifier(budget=5, random_state=0).fit(bags, label)
@@ -86,7 +86,7 @@ def test_bags_that_overlap_are_held_out_together_and_a_fit_says_so():
 
 def test_bags_that_overlap_in_one_row_are_warned_of():
     bags, label = windows(np.random.default_rng(0), 1, stride=4, n_windows=40)
-    assert kept_together(Groups.from_lists(bags)).tolist() == list(range(40))
+    assert hold_out_clusters(Groups.from_lists(bags)).tolist() == list(range(40))
     with pytest.warns(UserWarning, match="most bags overlap in a row"):
         MaxMatchingMILClassifier(budget=5, random_state=0).fit(bags, label)
 

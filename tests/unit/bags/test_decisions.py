@@ -5,10 +5,15 @@ from sklearn.metrics import roc_auc_score
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.baselines import MILRClassifier
-from groupnoise.bags.search.choose import SEVERAL, choose_members
-from groupnoise.bags.search.decide import NO_BACKGROUND, about_sizes, guess_negative, warnings_of
-from groupnoise.bags.search.members import problem_of
-from groupnoise.bags.search.portfolio import bag_options, facts_of_bags, n_even
+from groupnoise.bags.search.decide import (
+    NO_BACKGROUND,
+    guess_negative,
+    performance_warnings,
+    size_leak_messages,
+)
+from groupnoise.bags.search.member_search import SEVERAL, choose_members
+from groupnoise.bags.search.members import make_problem
+from groupnoise.bags.search.portfolio import bag_options, facts_of_bags, n_effective_features
 from groupnoise.exceptions import ParameterError
 
 
@@ -181,7 +186,7 @@ def test_a_class_of_a_single_bag_does_not_keep_the_others_from_being_compared():
 @pytest.mark.parametrize(("n_classes", "hidden"), [(1, 32), (5, 64), (13, 78), (30, 128)])
 def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     labels = np.arange(60)[:, None] % n_classes == np.arange(n_classes)
-    problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
+    problem = make_problem(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
     options = bag_options(problem, {"fraction of zeros": 0.0, "bags": 60})
     wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
     assert wide == {hidden}
@@ -200,7 +205,7 @@ def test_of_two_classes_whose_bags_hold_nothing_else_none_is_negative():
 @pytest.mark.parametrize(("lead", "background"), [(0.05, True), (0.5, False)])
 def test_instances_may_be_of_no_label_unless_bags_clearly_speak_against_it(lead, background):
     labels = np.eye(3, dtype=bool)[np.arange(60) % 3]
-    problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=False)
+    problem = make_problem(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=False)
     options = bag_options(problem, {"fraction of zeros": 0.0, "bags": 60})
     noise = np.tile([-1.0, 1.0], 30)  # the standard error of a mean is .13
     scores = [np.zeros(60) if each.parameters["background"] else lead + noise for each in options]
@@ -213,13 +218,13 @@ def test_instances_may_be_of_no_label_unless_bags_clearly_speak_against_it(lead,
 )
 def test_a_gain_over_frequencies_that_may_be_luck_is_told(gain, said):
     # Of 26 bags the standard error of the mean is .2.
-    told = warnings_of(gain + np.tile([-1.0, 1.0], 13))
+    told = performance_warnings(gain + np.tile([-1.0, 1.0], 13))
     assert [said in each for each in told] == ([True] if said else [])
 
 
 def test_labels_that_instances_inherit_are_held_back_by_the_number_of_instances():
     labels = np.arange(60)[:, None] % 2 == 1
-    problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
+    problem = make_problem(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
     options = bag_options(problem, {"fraction of zeros": 0.0, "bags": 60})
     decays = {
         kind: {each.parameters["weight_decay"] for each in options if each.name.startswith(kind)}
@@ -236,7 +241,7 @@ def test_categories_beside_numbers_are_cut_to_pieces_however_many_zeros_they_are
     bags = Groups(rows, np.arange(0, 241, 4))
     facts = facts_of_bags(bags, labels, "no")
     assert facts["fraction of zeros"] > 0.5
-    options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
+    options = bag_options(make_problem(bags, labels[:, 1:], has_negative=True), facts)
     # One size for all features would leave nothing of the categories.
     assert {each.parameters["scaling"] for each in options} == {
         *("standard", "power", "pieces", "landmarks")
@@ -279,11 +284,11 @@ def test_prices_beside_many_categories_are_not_divided_by_one_number():
     for rows, first in ((np.hstack([prices, words]), "standard"), (words, "rms")):
         squares = [sum(row[c] ** 2 for row in rows) for c in range(rows.shape[1])]
         expected = sum(squares) ** 2 / sum(each**2 for each in squares)
-        assert n_even(rows) == pytest.approx(expected)
+        assert n_effective_features(rows) == pytest.approx(expected)
         bags = Groups(rows, np.arange(0, 241, 4))
         facts = facts_of_bags(bags, labels, "no")
         assert ("feature scales" in facts) == (first == "standard")
-        options = bag_options(problem_of(bags, labels[:, 1:], has_negative=True), facts)
+        options = bag_options(make_problem(bags, labels[:, 1:], has_negative=True), facts)
         scalings = [o.parameters["scaling"] for o in options if o.parameters["encoder"] == "mlp"]
         assert scalings[0] == first
 
@@ -324,9 +329,12 @@ def test_labels_that_the_sizes_of_bags_tell_are_told_of():
     labels = label[:, None] == np.arange(2)
     sizes = np.random.default_rng(0).integers(4, 10, size=40)
     names = np.array(["sound", "cracked"])
-    assert about_sizes(sizes, labels, names) == []
-    (said,) = about_sizes(sizes + 6 * label, labels, names)
+    assert size_leak_messages(sizes, labels, names) == []
+    (said,) = size_leak_messages(sizes + 6 * label, labels, names)
     assert said.startswith("How many instances a bag has tells whether it is sound (AUROC 1.00")
-    assert len(about_sizes(sizes - 6 * label + 6, labels, names)) == 1
+    assert len(size_leak_messages(sizes - 6 * label + 6, labels, names)) == 1
     # Three bags of a kind may be the largest by chance.
-    assert about_sizes(sizes + 9 * (np.arange(40) < 3), np.c_[np.arange(40) < 3], names[:1]) == []
+    assert (
+        size_leak_messages(sizes + 9 * (np.arange(40) < 3), np.c_[np.arange(40) < 3], names[:1])
+        == []
+    )

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeRegressor
 
 from groupnoise import MaxMatchingMILClassifier, load_model
-from groupnoise.bags.search import choose as searching, other_members
-from groupnoise.bags.search.fitted_members import lost_by_averaging, train_batch
-from groupnoise.bags.search.members import FORESTS, MemberSettings, problem_of
-from groupnoise.bags.search.other_members import ForestBatch
+from groupnoise.bags.search import forests_and_kernels, member_search as searching
+from groupnoise.bags.search.fitted_members import averaging_shift, train_batch
+from groupnoise.bags.search.forests_and_kernels import ForestBatch
+from groupnoise.bags.search.members import FORESTS, MemberSettings, make_problem
 from groupnoise.bags.search.portfolio import bag_options, facts_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
@@ -28,8 +28,8 @@ FOREST = vars(SETTINGS)
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(other_members, "N_TREES", 24)
-    monkeypatch.setattr(other_members, "MIN_TREES", 12)
+    monkeypatch.setattr(forests_and_kernels, "N_TREES", 24)
+    monkeypatch.setattr(forests_and_kernels, "MIN_TREES", 12)
 
 
 def machines(n_bags: int = 60, seed: int = 0):
@@ -53,7 +53,7 @@ def machines(n_bags: int = 60, seed: int = 0):
 
 
 def grown(bags, is_positive, weights, *, settings=SETTINGS, seed=0):
-    problem = problem_of(bags, (is_positive == 1)[:, None], True)
+    problem = make_problem(bags, (is_positive == 1)[:, None], True)
     rows = torch.from_numpy(Scaler("standard").fit(bags.objects)(bags.objects))
     generator = torch.Generator().manual_seed(seed)
     return ForestBatch(rows, problem, torch.as_tensor(weights), [settings], generator).train()
@@ -106,12 +106,12 @@ def test_the_model_answers_by_trees_of_all_copies():
     np.testing.assert_allclose(
         batch.averaged(copies)[:, 0, 0], together[:, 0] - together[:, 1], atol=1e-4
     )
-    assert abs(lost_by_averaging(batch, 0, "average")) < 0.5
+    assert abs(averaging_shift(batch, 0, "average")) < 0.5
 
 
 def test_long_data_are_thinned_in_memory_and_from_disk(monkeypatch, tmp_path):
     bags, is_positive, _ = machines(30)
-    monkeypatch.setattr(other_members, "MAX_KEPT", 120)
+    monkeypatch.setattr(forests_and_kernels, "MAX_KEPT", 120)
     file = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=bags.objects.shape)
     file[:] = bags.objects
     labels = (is_positive == 1)[:, None]
@@ -163,7 +163,7 @@ def test_trees_that_are_finished_are_not_grown_again(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("grown again")
 
-    monkeypatch.setattr(other_members, "grow_tree", fail)
+    monkeypatch.setattr(forests_and_kernels, "grow_tree", fail)
     resumed = MaxMatchingMILClassifier(encoder="trees", random_state=0).fit(
         bags, is_positive, checkpoint=Checkpoints(tmp_path / "saved", resume=True)
     )
@@ -172,7 +172,7 @@ def test_trees_that_are_finished_are_not_grown_again(tmp_path, monkeypatch):
 
 def forests_among(bags, labels, negative, **asked):
     named = labels if negative is None else np.delete(labels, negative, axis=1)
-    problem = problem_of(bags, named, negative is not None)
+    problem = make_problem(bags, named, negative is not None)
     options = bag_options(problem, facts_of_bags(bags, labels, negative), **asked)
     return [each.name for each in options if each.parameters["encoder"] in FORESTS]
 
@@ -187,7 +187,7 @@ def test_forests_are_tried_on_tables_of_positive_and_negative_bags_alone():
     assert forests_among(bags, labels, None) == []
     wide = Groups(np.zeros((200, 301)), bags.offsets)
     assert forests_among(wide, labels, 0) == []
-    assert len(forests_among(wide, labels, 0, asked="trees")) == 2
+    assert len(forests_among(wide, labels, 0, encoder="trees")) == 2
 
 
 @pytest.mark.parametrize(("share", "asked", "is_tried"), [
@@ -198,7 +198,7 @@ def test_forests_are_not_tried_on_words_unless_asked_for(share, asked, is_tried)
     words = draw.random((400, 120)) * (draw.random((400, 120)) < share)
     bags, labels = Groups(words, np.arange(0, 401, 10)), np.eye(2, dtype=bool)[np.arange(40) % 2]
     facts = facts_of_bags(bags, labels, "no")
-    options = bag_options(problem_of(bags, labels[:, 1:], True), facts, asked=asked)
+    options = bag_options(make_problem(bags, labels[:, 1:], True), facts, encoder=asked)
     assert any(each.parameters["encoder"] in FORESTS for each in options) == is_tried
 
 
@@ -208,7 +208,7 @@ def test_a_search_tells_of_forests(monkeypatch):
     small = [
         each
         for each in bag_options(
-            problem_of(bags, (is_positive == 1)[:, None], True),
+            make_problem(bags, (is_positive == 1)[:, None], True),
             facts_of_bags(bags, is_positive[:, None] == np.arange(2), 0),
         )
         if each.parameters["encoder"] == "trees"

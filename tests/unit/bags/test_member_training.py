@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.search import members
-from groupnoise.bags.search.fitted_members import fitted_member, lost_by_averaging
+from groupnoise.bags.search.fitted_members import average_copies, averaging_shift
 from groupnoise.bags.search.member_training import MemberBatch, principal_directions
 from groupnoise.bags.search.members import BagProblem, MemberSettings, bag_presence
 from groupnoise.bags.search.out_of_fold import BagSearch
@@ -71,7 +71,7 @@ def test_a_mean_of_copies_finds_bags_as_positive_as_the_copies_do_on_average(enc
     ]
     batch, rows = batch_of(settings, n_copies=n_copies)
     for number in range(2):
-        member = fitted_member(batch, number, Scaler("none").fit(rows.numpy()))
+        member = average_copies(batch, number, Scaler("none").fit(rows.numpy()))
         found = member.log_odds(member.logits(rows.numpy()), batch.problem).mean().item()
         expected = []
         for copy in range(batch.columns(number).start, batch.columns(number).stop):
@@ -80,7 +80,7 @@ def test_a_mean_of_copies_finds_bags_as_positive_as_the_copies_do_on_average(enc
             each = bag_presence(logits, batch.problem, settings[number], shares)
             expected.append(each.log_odds.mean().item())
         assert found == pytest.approx(np.mean(expected), abs=1e-4)
-    lost = [lost_by_averaging(batch, number) for number in range(2)]
+    lost = [averaging_shift(batch, number) for number in range(2)]
     assert lost == [0.0, 0.0] if n_copies == 1 else min(lost) > 0.0
 
 
@@ -119,8 +119,8 @@ def test_held_out_bags_may_prefer_the_best_instance_to_the_chances_of_all(monkey
         return search.out_of_fold(option, search.n_folds)
 
     either = found()
-    assert either.answer in members.INSTEAD_OF_NOISY_OR
-    monkeypatch.setattr(members, "INSTEAD_OF_NOISY_OR", ())
+    assert either.answer in members.NOISY_OR_ALTERNATIVES
+    monkeypatch.setattr(members, "NOISY_OR_ALTERNATIVES", ())
     summed = found()
     assert summed.answer == "noisy_or"
     assert either.scores.mean() > summed.scores.mean() + 0.05

@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.audit.find import _folds
-from groupnoise.bags.search.held_out import draw_folds
+from groupnoise.bags.search.held_out_bags import draw_folds
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError

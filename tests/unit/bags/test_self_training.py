@@ -11,7 +11,7 @@ from tests import reference
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.search import self_training
-from groupnoise.bags.search.held_out import HeldOutAnswers, HeldOutBags
+from groupnoise.bags.search.held_out_bags import HeldOutBags, HeldOutPredictions
 from groupnoise.bags.search.members import BagProblem, MemberSettings
 from groupnoise.bags.search.self_training import (
     BagKernel,
@@ -116,7 +116,7 @@ def test_a_student_tells_more_than_its_teacher():
 def answers_of(truth, folds, n_copies, bag, seed=0):
     copies = np.stack([unsure(truth, 3, seed + one) for one in range(n_copies)], axis=1)
     own = copies[np.arange(len(truth)), folds[bag]]
-    return HeldOutAnswers(
+    return HeldOutPredictions(
         np.zeros((len(folds), 3)),
         1.0,
         0.0,
@@ -151,7 +151,7 @@ def test_a_student_counts_by_what_it_tells_of_held_out_bags():
     def said(right):
         log_p = torch.from_numpy(unsure(truth, 3, 4, right)).float()
         odds = np.maximum.reduceat(log_p.numpy(), bags.offsets[:-1], axis=0).astype(float)
-        of_bags = judge.judged_bags(odds + 0.7, part)
+        of_bags = judge.evaluate_bag_odds(odds + 0.7, part)
         return replace(of_bags, log_p=log_p)
 
     good, bad = said(0.95), said(0.3)

@@ -8,8 +8,8 @@ import pytest
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags import prediction, streaming
 from groupnoise.bags.search import member_training, out_of_fold
+from groupnoise.bags.search.full_training import train_on_all
 from groupnoise.bags.search.members import MemberSettings
-from groupnoise.bags.search.training_on_all import train_on_all
 from groupnoise.core import collate
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import CheckpointError, TrainingStopped

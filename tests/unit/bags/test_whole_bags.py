@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.search.choose import Weighing, _hopeful
-from groupnoise.bags.search.held_out import HeldOutBags, averaged_instances
+from groupnoise.bags.search.forests_and_kernels import StatisticsKernel, bag_statistics
+from groupnoise.bags.search.held_out_bags import HeldOutBags, averaged_instances
+from groupnoise.bags.search.member_search import _still_promising
+from groupnoise.bags.search.member_weights import WeightRule
 from groupnoise.bags.search.members import BagProblem, MemberSettings
-from groupnoise.bags.search.other_members import StatisticsKernel, bag_statistics
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import statistics_options
 from groupnoise.core.groups import Groups
@@ -72,7 +73,7 @@ def test_a_model_of_whole_bags_learns_from_all_bags_unless_they_are_too_many(
     present = np.stack([labels == 0, labels == 1, np.arange(40) % 3 == 0], axis=1)
     search = BagSearch(bags, present, False, np.random.default_rng(0))
     assert len(search.bags) == 11
-    whole = search.fit_whole(statistics_options({})[0], 1.0)
+    whole = search.fit_whole_bag_member(statistics_options({})[0], 1.0)
     assert len(whole.model.support) == n_support
     assert whole.log_odds(bags.objects, bags.sizes).shape == (40, 3)
 
@@ -129,7 +130,7 @@ def test_models_of_whole_bags_count_by_what_they_tell_of_held_out_bags(
         strength * (2.0 * labels - 1.0) + generator.normal(size=labels.shape)
         for strength in (of_members, of_whole)
     )
-    assert least <= bags.share_of_whole(*said) <= most
+    assert least <= bags.whole_bag_weight(*said) <= most
 
 
 @pytest.mark.parametrize("n_named", [1, 2])
@@ -142,8 +143,8 @@ def test_members_that_say_the_same_reach_together_what_each_reaches(n_named):
     logits = 2.0 * own + torch.randn(own.shape, generator=generator)
     if n_named > 1:
         logits = torch.cat([logits, torch.zeros(120, 1)], dim=1)
-    said = bags.judged(logits, {"max": own[::2] - 0.5}, MemberSettings())
-    together = bags.judged_together([(said, 0.25), (said, 0.75)])
+    said = bags.evaluate_member(logits, {"max": own[::2] - 0.5}, MemberSettings())
+    together = bags.evaluate_average([(said, 0.25), (said, 0.75)])
     np.testing.assert_allclose(together, said.scores, atol=0.02)
 
 
@@ -159,7 +160,7 @@ def test_of_two_kinds_of_instances_no_member_alone_calls_one_negative(n_named, p
         if n_named > 1:
             logits = torch.cat([logits, torch.zeros(200, 1)], dim=1)
         odds = {"max": torch.zeros(20, n_named)}
-        taken.append((bags.judged(logits, odds, MemberSettings()), 0.5))
+        taken.append((bags.evaluate_member(logits, odds, MemberSettings()), 0.5))
     averaged, _ = averaged_instances(taken, bags.problem)
     order = (averaged[:, -1] - averaged[:, 0]).argsort()
     assert 0 in order[place].tolist()
@@ -167,7 +168,7 @@ def test_of_two_kinds_of_instances_no_member_alone_calls_one_negative(n_named, p
 
 def test_evidence_becomes_weights_by_its_standard_error():
     best, other = np.zeros(100), np.full(100, -0.06)
-    sure, noisy = Weighing(3.0, 0.02, 9), Weighing(3.0, 0.02, 9, by_error=True)
+    sure, noisy = WeightRule(3.0, 0.02, 9), WeightRule(3.0, 0.02, 9, by_error=True)
     assert sure.weight(best, other) == pytest.approx(np.exp(-2.0))
     assert noisy.weight(best, other) == pytest.approx(np.exp(-2.0))
     doubtful = other + np.tile([-2.0, 2.0], 50)
@@ -182,4 +183,4 @@ def test_a_family_that_is_clearly_behind_on_the_first_folds_is_given_up(behind, 
     search = SimpleNamespace(
         bags=range(100), out_of_fold=lambda option, n_folds: SimpleNamespace(scores=said[option])
     )
-    assert _hopeful(search, ["best", "other"], 2) == ["best", "other"][:kept]
+    assert _still_promising(search, ["best", "other"], 2) == ["best", "other"][:kept]

@@ -9,7 +9,11 @@ from tests import reference
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.object_predictions import predict_objects, threshold_notes, top_objects
-from groupnoise.bags.search.bag_odds import at_most_of_bag, doubt_after, log_bag_proba
+from groupnoise.bags.search.bag_probability import (
+    cap_at_bag_probability,
+    doubt_after,
+    log_bag_proba,
+)
 from groupnoise.bags.search.ensemble import MAX_BAG_SHARE
 from groupnoise.cli import main
 from groupnoise.core.class_metrics import calibration_metrics, label_set_metrics
@@ -69,26 +73,26 @@ def test_an_object_of_no_class_is_background_and_every_answer_says_so(model, dat
         assert row < 8
         assert 0.0 <= found <= 1.0
         assert label in NAMES
-    judged = setting_of(data).evaluate(model, data)
-    figures = judged.metrics
+    evaluate_member = setting_of(data).evaluate(model, data)
+    figures = evaluate_member.metrics
     right = np.mean(told == names[data.instance_labels])
     assert figures["instance accuracy with background"] == pytest.approx(right)
     assert figures["instance background AUROC"] > 0.95
     found = told[data.instance_labels < 0] == "background"
     assert figures["instance background recall"] == pytest.approx(found.mean())
-    assert f"{found.sum()} of them are called background" in " ".join(judged.notes)
+    assert f"{found.sum()} of them are called background" in " ".join(evaluate_member.notes)
 
 
 def test_a_model_without_background_is_told_what_that_loses(data):
     learned = several_labels(80, 0)
     loop = MaxMatchingMILClassifier(background=False, max_epochs=3, random_state=0)
-    judged = setting_of(data).evaluate(setting_of(learned).fit(loop, learned), data)
+    evaluate_member = setting_of(data).evaluate(setting_of(learned).fit(loop, learned), data)
     known = data.instance_labels >= 0
-    with_all = judged.metrics["instance accuracy"] * known.mean()
-    assert judged.metrics["instance accuracy with background"] == pytest.approx(with_all)
-    assert judged.metrics["instance background recall"] == 0.0
-    assert "instance background AUROC" not in judged.metrics
-    assert "the model has no background" in " ".join(judged.notes)
+    with_all = evaluate_member.metrics["instance accuracy"] * known.mean()
+    assert evaluate_member.metrics["instance accuracy with background"] == pytest.approx(with_all)
+    assert evaluate_member.metrics["instance background recall"] == 0.0
+    assert "instance background AUROC" not in evaluate_member.metrics
+    assert "the model has no background" in " ".join(evaluate_member.notes)
 
 
 def test_labels_a_bag_seems_to_lack_are_less_likely_in_its_instances(model, data):
@@ -106,7 +110,7 @@ def test_no_instance_is_likelier_of_a_label_than_its_bag():
     generator = np.random.default_rng(0)
     sizes = np.array([3, 1, 4])
     proba, of_bags = generator.random((8, 2)), generator.random((3, 2)) * 0.6
-    found = at_most_of_bag(proba, of_bags, sizes)
+    found = cap_at_bag_probability(proba, of_bags, sizes)
     for bag, part in enumerate((slice(0, 3), slice(3, 4), slice(4, 8))):
         for label in range(2):
             own, capped, most = proba[part, label], found[part, label], of_bags[bag, label]

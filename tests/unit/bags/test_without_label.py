@@ -10,7 +10,7 @@ import reference
 from groupnoise import MaxMatchingMILClassifier, load_model
 from groupnoise.bags.baselines import MiNetClassifier
 from groupnoise.bags.evaluation import evaluate_bags
-from groupnoise.bags.search.members import LIKELIHOODS, MemberSettings, bag_loss, problem_of
+from groupnoise.bags.search.members import LIKELIHOODS, MemberSettings, bag_loss, make_problem
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.datasets import BagDataset
@@ -117,7 +117,7 @@ def test_the_likelihood_of_no_label_is_that_every_one_is_absent(likelihood):
     logits = torch.randn(sum(sizes), 1, n_named + 1, generator=generator, dtype=torch.float64)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     labels = np.zeros((3, n_named), dtype=bool)
-    problem = problem_of(Groups(np.zeros((sum(sizes), 1)), offsets), labels, has_negative=True)
+    problem = make_problem(Groups(np.zeros((sum(sizes), 1)), offsets), labels, has_negative=True)
     found = bag_loss(
         logits,
         problem,

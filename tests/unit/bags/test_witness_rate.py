@@ -15,7 +15,7 @@ from groupnoise.bags.search.witness_rate import (
     WitnessRate,
     accurate_threshold,
     find_witness_rate,
-    log_usual,
+    log_rate_prior,
     witness_evidence,
 )
 from groupnoise.core.class_metrics import calibration_metrics
@@ -59,8 +59,8 @@ def test_rates_above_what_is_usual_follow_a_cauchy_law_of_their_logit():
     for logit in (-1.5, 0.0, 3.0):
         expected = cauchy.logpdf(logit, USUAL_RATE, RATE_SPREAD)
         expected -= cauchy.logpdf(USUAL_RATE, USUAL_RATE, RATE_SPREAD)
-        assert log_usual(logit) == pytest.approx(expected)
-    assert log_usual(-8.0) == 0.0
+        assert log_rate_prior(logit) == pytest.approx(expected)
+    assert log_rate_prior(-8.0) == 0.0
 
 
 def test_better_scores_are_more_evidence_and_noise_is_none():

@@ -16,7 +16,7 @@ from groupnoise import (
 )
 from groupnoise.bags import load_digit_bags
 from groupnoise.bags.calibration import bag_likelihood
-from groupnoise.bags.search.bag_odds import fit_scale
+from groupnoise.bags.search.bag_probability import fit_scale
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.core import expected_calibration_error
 from groupnoise.core.class_metrics import calibration_metrics

@@ -1,4 +1,4 @@
-"""How a plain fit on bags decides: a portfolio of members, out-of-fold bags, an average."""
+"""The search of a plain fit on bags: a portfolio, out-of-fold predictions, a weighted average."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.calibration import calibrated_instances
 from groupnoise.bags.reading.inputs import add_known_instances
-from groupnoise.bags.search.assembling import Assembled, assembled
-from groupnoise.bags.search.choose import SearchResult, search_members
-from groupnoise.bags.search.copies import TANGLED, shared_instances
 from groupnoise.bags.search.ensemble import BagEnsemble
-from groupnoise.bags.search.held_out import HeldOutBags, pooled_log_odds
+from groupnoise.bags.search.final_fit import FinalEnsemble, fit_ensemble
+from groupnoise.bags.search.held_out_bags import HeldOutBags, pooled_log_odds
+from groupnoise.bags.search.member_search import SearchResult, search_members
 from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import as_option, bag_options, facts_of_bags
+from groupnoise.bags.search.shared_instances import OVERLAP_WARNING, find_shared_instances
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration
@@ -32,11 +32,11 @@ from groupnoise.exceptions import ParameterError
 MIN_BAGS = 10
 MIN_GAIN = 1e-3
 """Nats per bag by which members must do better than the frequencies of labels."""
-MIN_OF_SIZES, TOLD_BY_SIZE = 5, 0.95
-"""Bags with and without a label from which on, and AUROC by which, sizes are said to tell it."""
-CLEAR = 2.0
-"""Standard errors by which held-out bags must prefer a negative label that no name tells of, and
-members to the frequencies of labels."""
+MIN_BAGS_PER_SIDE, MAX_SIZE_AUROC = 5, 0.95
+"""Minimum bags with and without a label, and AUROC, for the message that bag sizes predict it."""
+N_STD_ERRORS = 2.0
+"""Standard errors by which held-out bags must prefer a negative label that has no known name, and
+members over label frequencies."""
 CRITERION = "log-likelihood of held-out bags and of the evidence in their instances"
 NO_BACKGROUND = (
     "Held-out bags show no need for a background class: every instance gets one of the classes, "
@@ -50,10 +50,9 @@ SHARED_BACKGROUND = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """An ensemble and how it was decided.
+    """An ensemble, the record of its search, and calibrations of prediction sets.
 
-    `instance_sets`, `bag_sets`: what was said of held-out bags, by which sets of labels are drawn;
-        None where none were held out.
+    `instance_sets`, `bag_sets`: None if no bags were held out.
     """
 
     ensemble: BagEnsemble
@@ -63,8 +62,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of a search for members.
+class SearchRequest:
+    """Options of a search for members.
 
     `explicit`: parameters the user gave.
     `given`: weight and parameters of each member, where nothing is searched for.
@@ -89,7 +88,7 @@ def decide_members(
     labels: BoolArray,
     classes: NDArray[Any],
     negative: int | None,
-    asked: Asked,
+    request: SearchRequest,
     generator: np.random.Generator,
     patients: NDArray[Any] | None = None,
     truth: IntArray | None = None,
@@ -104,13 +103,13 @@ def decide_members(
     `patients`: whose bags are held out together.
     `truth`: the column of the true label of each instance, -1 where it is not known.
     """
-    explicit, given, reasons = asked.explicit, asked.given, asked.reasons
-    shared = shared_instances(bags, patients)
+    explicit, given, reasons = request.explicit, request.given, request.reasons
+    shared = find_shared_instances(bags, patients)
     if shared is not None:
         patients = shared.clusters
         reasons = (*reasons, shared.reason(labels))
-    reasons = (*reasons, *about_sizes(bags.sizes, labels, classes))
-    if asked.may_guess and given is None and len(bags) >= MIN_BAGS:
+    reasons = (*reasons, *size_leak_messages(bags.sizes, labels, classes))
+    if request.may_guess and given is None and len(bags) >= MIN_BAGS:
         negative, said = guess_negative(
             bags, labels, classes, int(generator.integers(2**31)), patients
         )
@@ -118,63 +117,63 @@ def decide_members(
     named = labels if negative is None else np.delete(labels, negative, axis=1)
     without = int((~labels.any(axis=1)).sum())
     if without:
-        reasons = (*reasons, of_bags_without_label(without, negative, classes))
+        reasons = (*reasons, bags_without_label_message(without, negative, classes))
     search = BagSearch(bags, named, negative is not None or without > 0, generator, patients)
     if explicit.get("background") is True or any(each.get("background") for _, each in given or ()):
-        search.take_background()
+        search.assume_background()
     is_binary = negative is not None and named.shape[1] == 1
     for each in (explicit, *(parameters for _, parameters in given or ())):
         _check_member(each, is_binary)
     facts = facts_of_bags(bags, labels, None if negative is None else classes[negative])
-    options = narrow(bag_options(search.problem, facts, asked=explicit.get("encoder")), explicit)
+    options = narrow(bag_options(search.problem, facts, encoder=explicit.get("encoder")), explicit)
     options = [as_option(MemberSettings(**each.parameters)) for each in options]
     few_bags = len(search.bags) < MIN_BAGS
-    scarce = few_bags or cannot_be_held_out(labels)
-    warnings = [TANGLED] if shared is not None and shared.is_tangled else []
+    scarce = few_bags or has_too_few_per_class(labels)
+    warnings = [OVERLAP_WARNING] if shared is not None and shared.forms_one_cluster else []
     if given is not None:
         looks = not scarce and "background" not in explicit
         found = _given_members(search, given, looks_for_background=looks)
     elif scarce:
         why = "The stated default was taken without a trial."
         found = SearchResult(options[:1], [], 0.0, [(options[0], 1.0)], why)
-        warnings.append(_about_scarce(len(bags) if few_bags else None, options[0].name))
+        warnings.append(_too_few_bags_message(len(bags) if few_bags else None, options[0].name))
     else:
         found = search_members(
             search,
             options,
             explicit,
-            asked.budget,
-            asked.on_progress,
-            students=asked.students,
+            request.budget,
+            request.on_progress,
+            students=request.students,
         )
     if truth is not None and (truth >= 0).any():
-        search.teach(*add_known_instances(bags, labels, truth), negative)
+        search.set_training_bags(*add_known_instances(bags, labels, truth), negative)
         n_known = int((truth >= 0).sum())
-        teach = f"teach{'es' * (n_known == 1)}"
-        known = f"{counted(n_known, 'instances')} with known labels {teach} too."
+        set_training_bags = f"teach{'es' * (n_known == 1)}"
+        known = f"{counted(n_known, 'instances')} with known labels {set_training_bags} too."
         reasons = (*reasons, known)
     is_given = given is not None
-    made = assembled(search, found.taken, negative, is_calibrated=not scarce, is_given=is_given)
-    sets = (None, None) if scarce else held_out_sets(made, bags, labels, truth)
+    made = fit_ensemble(search, found.taken, negative, is_calibrated=not scarce, is_given=is_given)
+    sets = (None, None) if scarce else fit_set_calibrations(made, bags, labels, truth)
     baseline = _frequency_scores(made.bags)
     held_out = None
     if found.trials:
         weighed = [weight for _, weight in made.taken]
-        scores = made.bags.judged_together(list(zip(made.found, weighed, strict=True)))
+        scores = made.bags.evaluate_average(list(zip(made.found, weighed, strict=True)))
         held_out = float(scores.mean())
-        warnings += warnings_of(scores - baseline)
+        warnings += performance_warnings(scores - baseline)
     decisions = Decisions(
         facts,
         tuple(found.options),
         tuple(found.trials),
         tuple((option.name, weight) for option, weight in made.taken),
         criterion=CRITERION,
-        reasons=(*reasons, _why(found, search, made, "background" in explicit)),
+        reasons=(*reasons, _search_reason(found, search, made, "background" in explicit)),
         warnings=tuple(warnings),
         baselines={"label frequencies": float(baseline.mean())},
         held_out=held_out,
         seconds=found.seconds,
-        budget=asked.budget,
+        budget=request.budget,
     )
     return Outcome(made.ensemble, decisions, *sets)
 
@@ -194,14 +193,14 @@ def _given_members(
             "one with another likelihood."
         )
     if looks_for_background:
-        search.look_for_background(options, search.n_folds)
+        search.detect_background(options, search.n_folds)
     total = sum(weight for weight, _ in given)
     taken = [(o, w / total) for o, (w, _) in zip(options, given, strict=True)]
     return SearchResult(options, [], 0.0, taken, "The members were given.")
 
 
-def _about_scarce(n_bags: int | None, taken: str) -> str:
-    """Say what is too few to be compared by: so many bags, or, where None, classes with two."""
+def _too_few_bags_message(n_bags: int | None, taken: str) -> str:
+    """Return a warning about too few bags, or, if `n_bags` is None, too few classes with two."""
     lacking = "classes with two bags or more are"
     if n_bags is not None:
         lacking = f"{counted(n_bags, 'bags')} {'is' if n_bags == 1 else 'are'}"
@@ -211,8 +210,10 @@ def _about_scarce(n_bags: int | None, taken: str) -> str:
     )
 
 
-def _why(found: SearchResult, search: BagSearch, made: Assembled, asks_background: bool) -> str:
-    """Say why these members answer, and whether instances may be background."""
+def _search_reason(
+    found: SearchResult, search: BagSearch, made: FinalEnsemble, asks_background: bool
+) -> str:
+    """Return the reason for the members, and whether instances may be background."""
     why = found.why
     if not found.trials:
         return why
@@ -229,7 +230,7 @@ def _why(found: SearchResult, search: BagSearch, made: Assembled, asks_backgroun
 
 
 def _check_member(parameters: Mapping[str, Any], is_binary: bool) -> None:
-    """Refuse what is for positive and negative bags alone, and likelihoods that forests lack."""
+    """Raise for settings that need positive and negative bags, or likelihoods that forests lack."""
     likelihood, encoder = parameters.get("likelihood"), parameters.get("encoder")
     for name, value in (("likelihood", likelihood), ("encoder", encoder)):
         if value in ("mixture", *FORESTS) and not is_binary:
@@ -244,8 +245,8 @@ def _check_member(parameters: Mapping[str, Any], is_binary: bool) -> None:
         )
 
 
-def held_out_sets(
-    made: Assembled, bags: Groups, labels: BoolArray, truth: IntArray | None
+def fit_set_calibrations(
+    made: FinalEnsemble, bags: Groups, labels: BoolArray, truth: IntArray | None
 ) -> tuple[SetCalibration, SetCalibration]:
     """Return what members that had not seen them say of instances and of bags, with their labels.
 
@@ -273,36 +274,34 @@ def held_out_sets(
     )
 
 
-def cannot_be_held_out(labels: BoolArray) -> bool:
-    """Tell whether fewer than two classes have a bag to learn from and another to hold out.
-
-    A class of a single bag does not keep the others from being compared.
+def has_too_few_per_class(labels: BoolArray) -> bool:
+    """Return whether fewer than two classes have two bags, one to train on and one to hold out.
 
     `labels` (n_bags, n_classes): of all classes, the negative one included.
     """
     return bool((labels.sum(axis=0) >= 2).sum() < min(2, labels.shape[1]))
 
 
-def of_bags_without_label(n_bags: int, negative: int | None, classes: NDArray[Any]) -> str:
-    """Say what bags without any label teach."""
+def bags_without_label_message(n_bags: int, negative: int | None, classes: NDArray[Any]) -> str:
+    """Return how bags without any label are understood."""
     some = "1 bag has" if n_bags == 1 else f"{n_bags} bags have"
     what = "background" if negative is None else str(classes[negative])
     return f"{some} no label: every instance of such a bag is {what}."
 
 
-def about_sizes(sizes: IntArray, labels: BoolArray, classes: NDArray[Any]) -> list[str]:
-    """Say of which class mere numbers of instances tell the bags; nothing of others.
+def size_leak_messages(sizes: IntArray, labels: BoolArray, classes: NDArray[Any]) -> list[str]:
+    """Return a message if the number of instances alone predicts a class, a likely leak.
 
-    `sizes`: of the bags. `labels`: of shape (n_bags, n_classes).
+    `sizes`: of the bags. `labels` (n_bags, n_classes).
     """
     from scipy.stats import rankdata
 
     ranks, n_of = rankdata(sizes), labels.sum(axis=0)
     n_pairs = np.maximum(n_of * (len(labels) - n_of), 1)
     auroc = (ranks @ labels - n_of * (n_of + 1) / 2) / n_pairs
-    told = np.abs(auroc - 0.5) * (np.minimum(n_of, len(labels) - n_of) >= MIN_OF_SIZES)
+    told = np.abs(auroc - 0.5) * (np.minimum(n_of, len(labels) - n_of) >= MIN_BAGS_PER_SIDE)
     best = int(told.argmax())
-    if told[best] < TOLD_BY_SIZE - 0.5:
+    if told[best] < MAX_SIZE_AUROC - 0.5:
         return []
     return [
         f"How many instances a bag has tells whether it is {classes[best]!s} (AUROC "
@@ -318,11 +317,10 @@ def guess_negative(
     seed: int,
     patients: NDArray[Any] | None = None,
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Return which of two classes is negative if held-out bags say so clearly, and a sentence.
+    """Return the column of the negative class if held-out bags clearly prefer one, and a message.
 
-    Returns `column`: None where the classes are alike; `sentences`: what was found. `labels`: of
-    shape (n_bags, 2). `seed`: decides the folds, the same for both classes. `patients`: whose bags
-    are in one fold.
+    `labels` (n_bags, 2). `seed`: of the folds, the same for both classes. `patients`: whose bags
+    share a fold.
     """
     scores: dict[int | None, FloatArray] = {}
     for column in (None, 0, 1):
@@ -333,7 +331,7 @@ def guess_negative(
         first: dict[Any, Option] = {}
         for option in bag_options(search.problem, facts):
             parameters = option.parameters
-            # To labels that instances inherit the two classes are alike: they speak for none.
+            # "inherited" treats both classes alike, so it cannot prefer one.
             is_one_sided = column is None or parameters["likelihood"] != "inherited"
             is_plain = parameters["encoder"] == "identity" and parameters["scaling"] == "standard"
             if is_one_sided and is_plain:
@@ -343,7 +341,7 @@ def guess_negative(
         scores[column] = max(tried, key=lambda each: float(each.mean()))
     best = max((0, 1), key=lambda column: float(scores[column].mean()))
     over_other, over_none = (scores[best] - scores[other] for other in (1 - best, None))
-    is_clear = over_other.mean() > CLEAR * standard_error(over_other)
+    is_clear = over_other.mean() > N_STD_ERRORS * standard_error(over_other)
     if not is_clear or over_none.mean() < -standard_error(over_none):
         return None, ()
     return best, (
@@ -353,7 +351,7 @@ def guess_negative(
 
 
 def _frequency_scores(bags: HeldOutBags) -> FloatArray:
-    """Return the criterion of somebody who knows how frequent labels are, and nothing else."""
+    """Return the criterion of constant predictions by label frequencies."""
     labels, problem = bags.labels, bags.problem
     rate = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)
     if not bags.exclusive:
@@ -361,7 +359,7 @@ def _frequency_scores(bags: HeldOutBags) -> FloatArray:
     else:
         none = np.log(np.clip(1.0 - labels.any(axis=1).mean(), 1e-6, None))
         bag = np.where(labels.any(axis=1), labels @ np.log(rate), none)
-    if bags.by_witnesses:
+    if bags.uses_witness_rate:
         return bag
     n_targets = labels.shape[1] + int(problem.has_negative or bags.shares_background)
     log_p = torch.zeros(len(problem.segments.group), n_targets)
@@ -369,10 +367,10 @@ def _frequency_scores(bags: HeldOutBags) -> FloatArray:
     return bag + bags.instance_scores(log_p, everything)
 
 
-def warnings_of(gain: FloatArray) -> list[str]:
-    """Return what to look at where held-out bags gain little over the frequencies of labels."""
+def performance_warnings(gain: FloatArray) -> list[str]:
+    """Return a warning if held-out bags are predicted little better than by label frequencies."""
     error = standard_error(gain)
-    if gain.mean() > max(CLEAR * error, MIN_GAIN):
+    if gain.mean() > max(N_STD_ERRORS * error, MIN_GAIN):
         return []
     if gain.mean() > max(error, MIN_GAIN):
         return [

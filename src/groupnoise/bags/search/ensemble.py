@@ -17,13 +17,13 @@ from groupnoise.bags.search.averaging import (
     calibrated_log_probabilities,
     in_class_order,
 )
-from groupnoise.bags.search.bag_odds import (
-    at_most_of_bag,
+from groupnoise.bags.search.bag_probability import (
+    cap_at_bag_probability,
     chance_of_label,
-    if_some_are_wrong,
     label_log_likelihood,
     log_bag_proba,
     log_none,
+    mix_with_label_noise,
 )
 from groupnoise.bags.search.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.search.members import BagProblem
@@ -130,7 +130,7 @@ class BagEnsemble:
         free = self.n_named if self.negative is None else self.negative
         proba = log_p.exp().numpy()
         named = np.delete(np.arange(proba.shape[1]), free)
-        capped = at_most_of_bag(proba[:, named], most, sizes)
+        capped = cap_at_bag_probability(proba[:, named], most, sizes)
         left = proba[:, named] - capped
         proba[:, named], proba[:, free] = capped, proba[:, free] + left.sum(axis=1)
         return torch.from_numpy(np.log(np.maximum(proba, MIN_PROBABILITY)))
@@ -336,7 +336,7 @@ def calibrate_instances(
             values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
         log_p = values.log_softmax(-1)[:, : problem.n_named]
         found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
-        return -float(if_some_are_wrong(log_label_likelihood(found, labels).numpy()).mean())
+        return -float(mix_with_label_noise(log_label_likelihood(found, labels).numpy()).mean())
 
     return InstanceScale(*_scale_and_shift(loss, has_shift=free, spread=float(averaged.std())))
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupnoise.bags.search.forests_and_kernels import ForestBatch, StatisticsModel, forest_model
 from groupnoise.bags.search.member_training import MemberBatch, build_member
 from groupnoise.bags.search.members import (
     FORESTS,
@@ -19,9 +20,8 @@ from groupnoise.bags.search.members import (
     BagProblem,
     MemberSettings,
     bag_presence,
-    problem_of,
+    make_problem,
 )
-from groupnoise.bags.search.other_members import ForestBatch, StatisticsModel, forest_model
 from groupnoise.bags.search.self_training import student_model
 from groupnoise.bags.search.witness_rate import with_background
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, offsets_from_sizes
@@ -190,7 +190,7 @@ def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]
         yield scaler(rows[start : start + BLOCK_ROWS])
 
 
-def batch_of(
+def make_batch(
     rows: Tensor | StreamedGroups,
     problem: BagProblem,
     bag_weights: Tensor,
@@ -220,13 +220,13 @@ def train_batch(
     weights = torch.ones(len(bags), 2 if len(held) else N_COPIES[settings[0].encoder])
     if len(held):
         weights[held, 0] = 0.0
-    batch = batch_of(
-        rows, problem_of(bags, labels, has_negative), weights / weights.sum(0), settings, seed
+    batch = make_batch(
+        rows, make_problem(bags, labels, has_negative), weights / weights.sum(0), settings, seed
     )
     return batch.train(current_report()), scaler
 
 
-def fitted_member(
+def average_copies(
     batch: MemberBatch | ForestBatch, number: int, scaler: Scaler, answer: str | None = None
 ) -> FittedMember:
     """Return the mean of the copies of one member of a batch; its shift makes up for averaging.
@@ -243,11 +243,11 @@ def fitted_member(
         batch.n_copies,
         (rate, constant),
         answer,
-        bag_shift=lost_by_averaging(batch, number, answer),
+        bag_shift=averaging_shift(batch, number, answer),
     )
 
 
-def lost_by_averaging(
+def averaging_shift(
     batch: MemberBatch | ForestBatch, number: int, answer: str | None = None
 ) -> float:
     """Return by how much the mean of the copies of a member finds bags less positive, trained.

@@ -1,4 +1,4 @@
-"""Members of an automatic fit: what tells them apart, and how instances make up a bag for them."""
+"""Settings of ensemble members, and the likelihoods of bags given instance logits."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.training.saver import current_saves, fingerprint
 
 LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
-ANSWERS = {
+BAG_QUANTIFIERS = {
     "inherited": "average",
     "label_set": "noisy_or",
     "matching": "noisy_or",
     "taught": "noisy_or",
 }
-"""Quantifiers by which likelihoods that are none answer of bags."""
-INSTEAD_OF_NOISY_OR = ("odds", "max")
+"""Quantifiers that predict bags for likelihoods that are not quantifiers."""
+NOISY_OR_ALTERNATIVES = ("odds", "max")
 """Quantifiers that held-out bags may prefer: where a label is in a few of many instances, the sum
 over all of them drowns it."""
 FORESTS = (TREES, RANDOM_TREES) = ("trees", "random trees")
@@ -45,7 +45,7 @@ FORESTS = (TREES, RANDOM_TREES) = ("trees", "random trees")
 TAUGHT, KERNEL = "taught", "kernel"
 """The likelihood and the encoder of a student of other members (:mod:`.self_training`)."""
 STATISTICS = "statistics"
-"""The likelihood of members that see a bag as a whole and answer nothing of instances."""
+"""The likelihood of whole-bag members, which do not predict instances."""
 MAX_LOG_ODDS = 30.0
 """Log odds of bags are cut off here."""
 TEMPERATURES = (1.0, 0.7)
@@ -55,7 +55,7 @@ ABSENT_STRENGTH = 0.5
 
 @dataclass(frozen=True)
 class MemberSettings:
-    """What tells one member from another.
+    """Hyperparameters of a member.
 
     `likelihood`: a quantifier of `groupnoise.core.quantifier`; "mixture" (a share of the instances
         of a positive bag is positive, and learned); "inherited" (each instance has a label of its
@@ -90,7 +90,7 @@ class MemberSettings:
         each = vars(self).items()
         return tuple(value for name, value in each if name not in ("likelihood", "weight_decay"))
 
-    def for_more_bags(self, n_compared: int, n_bags: int) -> MemberSettings:
+    def with_scaled_decay(self, n_compared: int, n_bags: int) -> MemberSettings:
         """Return what was taken on some bags as all of them are trained on.
 
         Weight decay is what is known of the weights before any bag, so that beside the mean over
@@ -101,7 +101,7 @@ class MemberSettings:
 
 @dataclass(frozen=True)
 class BagProblem:
-    """Labelled bags as members see them.
+    """Labelled bags in flat form.
 
     `segments`: where the bags are.
     `labels` (n_bags, n_named): the labels bags are asked for: all classes but a negative one.
@@ -123,7 +123,7 @@ class BagProblem:
         return int(self.has_negative or settings.background)
 
     def is_binary(self, settings: MemberSettings) -> bool:
-        """Tell whether one logit says everything."""
+        """Return whether a single logit suffices."""
         return self.n_named == 1 and self.n_free(settings) == 1
 
     @cached_property
@@ -145,8 +145,8 @@ class BagProblem:
         )
 
 
-def problem_of(bags: Groups, labels: BoolArray, has_negative: bool) -> BagProblem:
-    """Return bags as members see them."""
+def make_problem(bags: Groups, labels: BoolArray, has_negative: bool) -> BagProblem:
+    """Return the :class:`BagProblem` of bags and labels."""
     return BagProblem(Segments(torch.from_numpy(np.asarray(bags.sizes))), labels, has_negative)
 
 
@@ -203,12 +203,12 @@ def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tenso
     return log_p, log_complement(log_p)
 
 
-def possible_answers(settings: MemberSettings) -> tuple[str, ...]:
+def bag_quantifiers(settings: MemberSettings) -> tuple[str, ...]:
     """Return the quantifiers by which a member may answer of bags, its own first."""
-    own = ANSWERS.get(settings.likelihood, settings.likelihood)
+    own = BAG_QUANTIFIERS.get(settings.likelihood, settings.likelihood)
     if settings.encoder in FORESTS:
         return QUANTIFIERS
-    return (own, *INSTEAD_OF_NOISY_OR) if own == "noisy_or" else (own,)
+    return (own, *NOISY_OR_ALTERNATIVES) if own == "noisy_or" else (own,)
 
 
 def bag_presence(
@@ -227,7 +227,7 @@ def bag_presence(
         assert mixture is not None
         pooled = mixture_log_odds(logits, problem.segments, mixture[0], mixture[1])
         return Presence(F.logsigmoid(-pooled), F.logsigmoid(pooled))
-    rule = answer or possible_answers(settings)[0]
+    rule = answer or bag_quantifiers(settings)[0]
     ours, others = log_match(logits, problem.is_binary(settings), problem.n_named)
     return presence(rule, ours, others, problem.segments)
 

@@ -15,21 +15,21 @@ from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.fitted_members import (
     FittedMember,
     FittedStatistics,
-    batch_of,
-    fitted_member,
+    average_copies,
+    make_batch,
 )
-from groupnoise.bags.search.held_out import HeldOutAnswers, HeldOutBags, draw_folds
+from groupnoise.bags.search.forests_and_kernels import MAX_SUPPORT, StatisticsKernel
+from groupnoise.bags.search.full_training import HELD_OUT, train_on_all
+from groupnoise.bags.search.held_out_bags import HeldOutBags, HeldOutPredictions, draw_folds
 from groupnoise.bags.search.members import (
     STATISTICS,
     TAUGHT,
     MemberSettings,
     bag_presence,
-    possible_answers,
-    problem_of,
+    bag_quantifiers,
+    make_problem,
 )
-from groupnoise.bags.search.other_members import MAX_SUPPORT, StatisticsKernel
 from groupnoise.bags.search.students import held_out_student, taught_member
-from groupnoise.bags.search.training_on_all import HELD_OUT, train_on_all
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
@@ -43,7 +43,7 @@ MAX_SEARCH_LOGITS = 120_000
 
 
 class BagSearch:
-    """Trials on one set of bags: folds, seeds and scaled rows are the same for all of them.
+    """Cross-validation with the same folds, seeds and scaled rows for all members.
 
     `bags`: training bags.
     `labels` (n_bags, n_named): the labels that bags are asked for.
@@ -73,7 +73,7 @@ class BagSearch:
         self.seed = int(generator.integers(2**31))
         self.bags = bags if len(taken) == len(bags) else bags.subset(taken)
         self.labels = labels[taken]
-        self.problem = problem_of(self.bags, self.labels, has_negative)
+        self.problem = make_problem(self.bags, self.labels, has_negative)
         self.n_folds = max(2, min(N_FOLDS, len(taken) // 2))
         of_taken = None if patients is None else patients[taken]
         if of_taken is not None and (n_patients := len(np.unique(of_taken))) > 1:
@@ -84,7 +84,7 @@ class BagSearch:
         self._taught: tuple[Groups, BoolArray] | None = None
         self._rows: dict[str, tuple[Scaler, Tensor]] = {}
         self._kernels: dict[tuple[str, float, bool], StatisticsKernel] = {}
-        self._found: dict[tuple[str, int], HeldOutAnswers] = {}
+        self._found: dict[tuple[str, int], HeldOutPredictions] = {}
 
     @property
     def covers_all(self) -> bool:
@@ -105,7 +105,7 @@ class BagSearch:
 
     def out_of_fold(
         self, option: Option, n_folds: int, siblings: Sequence[Option] = ()
-    ) -> HeldOutAnswers:
+    ) -> HeldOutPredictions:
         """Return what an option says of bags it has not seen.
 
         Bags of folds that were not held out are left at zero. `n_folds`: how many of the folds are
@@ -127,7 +127,7 @@ class BagSearch:
                 self._found[each.name, n_folds] = found
         return self._found[option.name, n_folds]
 
-    def look_for_background(self, options: Sequence[Option], n_folds: int) -> bool:
+    def detect_background(self, options: Sequence[Option], n_folds: int) -> bool:
         """Find out by members without background whether bags, mostly of one label, share one.
 
         From then on it is taken into account.
@@ -145,17 +145,17 @@ class BagSearch:
         ]
         if not found or not self.held_out.finds_background(found, self.folds < n_folds):
             return False
-        self.take_background()
+        self.assume_background()
         return True
 
-    def take_background(self) -> None:
+    def assume_background(self) -> None:
         """Judge all members as if they knew of a background that bags of all labels share."""
         if self.held_out.may_share_background():
             self.held_out = replace(self.held_out, shares_background=True)
             for (name, n_held), each in self._found.items():
-                self._found[name, n_held] = self.held_out.judged_again(each, self.folds < n_held)
+                self._found[name, n_held] = self.held_out.reevaluate(each, self.folds < n_held)
 
-    def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutAnswers]:
+    def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutPredictions]:
         settings = [MemberSettings(**each.parameters) for each in options]
         if n_folds < self.n_folds:
             # A first look: who is ahead after half of the steps mostly stays.
@@ -167,7 +167,7 @@ class BagSearch:
         weights = torch.from_numpy(kept).float()
         scaler, rows = self.scaled(settings[0].scaling)
         weights = weights / weights.sum(0).clamp(min=1.0)
-        batch = batch_of(rows, self.problem, weights, settings, self.seed).train()
+        batch = make_batch(rows, self.problem, weights, settings, self.seed).train()
         held = torch.from_numpy(self.folds).clamp(max=n_folds - 1)
         with torch.no_grad():
             assert isinstance(batch.rows, Tensor)
@@ -177,11 +177,11 @@ class BagSearch:
                 columns = batch.columns(number)
                 told = (logits[:, columns], self.problem, each, batch.mixture[:, columns])
                 of_bags = {
-                    answer: _of_fold(bag_presence(*told, answer).log_odds, held)
-                    for answer in possible_answers(each)
+                    answer: _select_fold(bag_presence(*told, answer).log_odds, held)
+                    for answer in bag_quantifiers(each)
                 }
-                found = self.held_out.judged(
-                    _of_fold(logits[:, columns], held[self.problem.segments.group]),
+                found = self.held_out.evaluate_member(
+                    _select_fold(logits[:, columns], held[self.problem.segments.group]),
                     of_bags,
                     each,
                     self.folds < n_folds,
@@ -189,13 +189,13 @@ class BagSearch:
                 if n_folds == self.n_folds:
                     found.copies = logits[:, columns]
                 if complete:
-                    found.member = fitted_member(batch, number, scaler, found.answer)
+                    found.member = average_copies(batch, number, scaler, found.answer)
                 results.append(found)
         return results
 
     def taught(
         self, option: Option, teachers: Sequence[tuple[Option, float]]
-    ) -> HeldOutAnswers | None:
+    ) -> HeldOutPredictions | None:
         """Return what a student of members says of bags that neither it nor they have seen.
 
         None where too few bags fit into a lesson. `teachers`: members and their weights.
@@ -225,12 +225,12 @@ class BagSearch:
         scaler = self.scaled(settings.scaling)[0]
         return taught_member(settings, teacher, scaler, bags, labels, self.seed, answer)
 
-    def _whole_bags(self, option: Option) -> HeldOutAnswers:
+    def _whole_bags(self, option: Option) -> HeldOutPredictions:
         """Return what a member says that sees bags as a whole."""
         settings = MemberSettings(**option.parameters)
         kernel = self._kernel(settings, of_all=False)
         log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
-        return self.held_out.judged_bags(log_odds)
+        return self.held_out.evaluate_bag_odds(log_odds)
 
     def _kernel(self, settings: MemberSettings, of_all: bool) -> StatisticsKernel:
         key = (settings.scaling, settings.width, of_all)
@@ -241,7 +241,7 @@ class BagSearch:
             self._kernels[key] = StatisticsKernel(rows, offsets, settings.width)
         return self._kernels[key]
 
-    def fit_whole(self, option: Option, weight: float) -> FittedStatistics:
+    def fit_whole_bag_member(self, option: Option, weight: float) -> FittedStatistics:
         """Return a member that sees bags as a whole, from all bags where they are not too many."""
         settings = MemberSettings(**option.parameters)
         of_all = not self.covers_all and len(self.all_bags) <= MAX_SUPPORT
@@ -249,14 +249,14 @@ class BagSearch:
         model = self._kernel(settings, of_all).fit(labels, settings.weight_decay)
         return FittedStatistics(settings, weight, self.scaled(settings.scaling)[0], model)
 
-    def whole_of_all(self, option: Option, held: IntArray) -> FloatArray:
+    def predict_whole_bags(self, option: Option, held: IntArray) -> FloatArray:
         """Return the log odds of held-out bags by a member that sees all others as a whole."""
         settings = MemberSettings(**option.parameters)
         folds = np.isin(np.arange(len(self.all_bags)), held) - 1
         kernel = self._kernel(settings, of_all=True)
         return kernel.held_out(self.all_labels, folds, settings.weight_decay)[held]
 
-    def teach(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
+    def set_training_bags(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
         """Let members that are taken be trained on these bags, not on those compared on.
 
         `bags`: all bags, and instances with known labels as bags of one. `labels`: of shape
@@ -287,7 +287,7 @@ class BagSearch:
     def settings_for_all(self, option: Option) -> MemberSettings:
         """Return an option as all bags are trained on."""
         settings = MemberSettings(**option.parameters)
-        return settings.for_more_bags(len(self.bags), len(self.all_bags))
+        return settings.with_scaled_decay(len(self.bags), len(self.all_bags))
 
 
 def search_rows(labels: BoolArray) -> int:
@@ -296,7 +296,7 @@ def search_rows(labels: BoolArray) -> int:
     return min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
 
 
-def _of_fold(values: Tensor, fold: Tensor) -> Tensor:
+def _select_fold(values: Tensor, fold: Tensor) -> Tensor:
     """Return the values of the model that has not seen a row, (n_rows, n_values)."""
     index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
     return values.gather(1, index).squeeze(1)

@@ -1,4 +1,4 @@
-"""Settings worth trying on labelled bags, from what is known before any training."""
+"""The portfolio of a plain fit on bags, and the facts of the data that choose it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.search.forests_and_kernels import RIDGES, WIDTHS
 from groupnoise.bags.search.members import FORESTS, STATISTICS, BagProblem, MemberSettings
-from groupnoise.bags.search.other_members import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import LANDMARKS, PIECES, PiecewiseTransform
@@ -23,11 +23,11 @@ MIN_EVEN = 2.0
 """Features that must make up the mean square of all for one size to fit them."""
 MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
-MAX_FORKED = 300
+MAX_FOREST_FEATURES = 300
 """Features up to which forests are tried: each tree of more sees next to none of them."""
 LINEAR_DECAYS = (0.1, 0.01, 1.0)
 """Of linear members of one positive class; the strongest is for few bags that tell little."""
-OF_INHERITED = 0.1
+INHERITED_DECAY_FACTOR = 0.1
 """Times these decays for "inherited", to which every instance of a bag tells a label."""
 DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
 CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.01, 0.001)}
@@ -59,7 +59,7 @@ def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, A
         "fraction of zeros": round(float((some == 0).mean()), 3),
         "columns of binned features": _n_pieces(some),
     }
-    if facts["fraction of zeros"] > SPARSE and n_even(some) < MIN_EVEN:
+    if facts["fraction of zeros"] > SPARSE and n_effective_features(some) < MIN_EVEN:
         facts["feature scales"] = "uneven"
     if negative is not None:
         facts["negative label"] = str(negative)
@@ -68,8 +68,8 @@ def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, A
     return facts
 
 
-def n_even(rows: NDArray[Any]) -> float:
-    """Return how many features of equal size would make up the mean square of all as evenly."""
+def n_effective_features(rows: NDArray[Any]) -> float:
+    """Return the effective number of features: the participation ratio of their mean squares."""
     largest = max(float(np.abs(rows).max(initial=0.0)), 1e-300)
     mean = np.square(rows / largest, dtype=np.float64).mean(axis=0)
     return float(mean.sum() ** 2 / max(float((mean**2).sum()), 1e-300))
@@ -84,12 +84,11 @@ def _n_pieces(rows: NDArray[Any]) -> int:
 
 
 def bag_options(
-    problem: BagProblem, facts: Mapping[str, Any], *, asked: Any = None
+    problem: BagProblem, facts: Mapping[str, Any], *, encoder: Any = None
 ) -> list[Option]:
-    """Return the settings worth trying at their first weight decay, the safest first.
+    """Return the settings to try, at their first weight decay, the safest first.
 
-    Each with all parameters that are decided. `asked`: the encoder that is asked for, however few
-    the bags or many the features are.
+    `encoder`: the explicit encoder, which is tried whatever the numbers of bags and features.
     """
     # Categories beside prices are no words: one size for all would leave nothing of them.
     is_even = "feature scales" not in facts
@@ -100,7 +99,7 @@ def bag_options(
         # Tables of few features bend rather than keep their zeros.
         scalings, of_networks = ("standard", "power", PIECES), ("power", PIECES)
     # A tree asks for a few words of a hundred, of which a text has few or none.
-    is_forked = facts.get("features", np.inf) <= MAX_FORKED and scalings[0] != "rms"
+    is_forked = facts.get("features", np.inf) <= MAX_FOREST_FEATURES and scalings[0] != "rms"
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
@@ -110,11 +109,11 @@ def bag_options(
             for each in (*scalings, *regions)
             for likelihood in ("noisy_or", "soft_max", "inherited")
         ]
-        found = [_held_back(each, decay) for decay in LINEAR_DECAYS for each in linear]
+        found = [_with_decay(each, decay) for decay in LINEAR_DECAYS for each in linear]
         for scaling in of_networks:
             for likelihood in ("noisy_or", "max", "mixture", "soft_max"):
                 found.append(_settings(problem, likelihood, scaling, "mlp"))
-        if asked in FORESTS or is_forked:
+        if encoder in FORESTS or is_forked:
             found += [
                 MemberSettings("inherited", "standard", each, weight_decay=0.0) for each in FORESTS
             ]
@@ -126,7 +125,7 @@ def bag_options(
                 for scaling in scalings[: 1 if few else 2]:
                     found.append(_settings(problem, likelihood, scaling, background=background))
             for likelihood in (
-                () if few and asked != "mlp" else ("matching", "noisy_or", "label_set")
+                () if few and encoder != "mlp" else ("matching", "noisy_or", "label_set")
             ):
                 for scaling in scalings[:2]:
                     found.append(
@@ -137,7 +136,7 @@ def bag_options(
 
 
 def statistics_options(explicit: Mapping[str, Any]) -> list[Option]:
-    """Return members that see bags as a whole; none where what instances do was given.
+    """Return whole-bag members; none if parameters of instances are explicit.
 
     One per scaling, width of the kernel and ridge. `explicit`: parameters the user gave.
     """
@@ -178,8 +177,8 @@ def _settings(
     )
 
 
-def _held_back(settings: MemberSettings, decay: float) -> MemberSettings:
-    weaker = OF_INHERITED if settings.likelihood == "inherited" else 1.0
+def _with_decay(settings: MemberSettings, decay: float) -> MemberSettings:
+    weaker = INHERITED_DECAY_FACTOR if settings.likelihood == "inherited" else 1.0
     return replace(settings, weight_decay=decay * weaker)
 
 
@@ -206,7 +205,9 @@ def family(parameters: Mapping[str, Any], varied: str = "weight_decay") -> tuple
     return tuple(sorted((k, v) for k, v in parameters.items() if k != varied))
 
 
-def refined(option: Option, problem: BagProblem, explicit: Mapping[str, Any]) -> list[Option]:
+def decay_variants(
+    option: Option, problem: BagProblem, explicit: Mapping[str, Any]
+) -> list[Option]:
     """Return an option with each weight decay of its kind, or alone where the decay was given."""
     if "weight_decay" in explicit:
         return [option]

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from groupnoise.bags.search.forests_and_kernels import square_distances
 from groupnoise.bags.search.members import MemberSettings
-from groupnoise.bags.search.other_members import square_distances
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.encoders import unit_vectors
 from groupnoise.core.kernels import KernelEncoder

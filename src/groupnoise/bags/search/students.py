@@ -14,18 +14,19 @@ from groupnoise.bags.search.ensemble import (
     calibrate_instances,
 )
 from groupnoise.bags.search.fitted_members import FittedMember
-from groupnoise.bags.search.held_out import (
-    HeldOutAnswers,
+from groupnoise.bags.search.held_out_bags import (
     HeldOutBags,
+    HeldOutPredictions,
     averaged_instances,
     member_log_probabilities,
 )
+from groupnoise.bags.search.member_weights import credible_share
 from groupnoise.bags.search.members import (
     KERNEL,
     TAUGHT,
     MemberSettings,
     bag_presence,
-    possible_answers,
+    bag_quantifiers,
 )
 from groupnoise.bags.search.self_training import (
     MAX_ROWS,
@@ -37,7 +38,6 @@ from groupnoise.bags.search.self_training import (
     student_logits,
     taught_model,
 )
-from groupnoise.bags.search.weighing import credible_share
 from groupnoise.bags.search.witness_rate import with_background
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
@@ -47,7 +47,7 @@ from groupnoise.core.threads import threads_to_solve
 SHARES = {0.0: 1.0, 0.25: 1.0, 0.5: 1.0, 0.75: 0.5}
 """Weights that a student may have beside its teachers, and how credible each is."""
 
-Teachers = Sequence[tuple[HeldOutAnswers, float]]
+Teachers = Sequence[tuple[HeldOutPredictions, float]]
 """What members say of held-out bags, and how much each counts."""
 
 
@@ -75,7 +75,7 @@ def held_out_student(
     rows: Tensor,
     folds: IntArray,
     seed: int,
-) -> HeldOutAnswers | None:
+) -> HeldOutPredictions | None:
     """Return what a student says of bags that neither it nor its teachers have seen.
 
     None where too few bags fit into a lesson. In each fold it learns from what the copies of the
@@ -115,12 +115,12 @@ def held_out_student(
         answer: bag_presence(
             logits.unsqueeze(1), problem, settings, answer=answer
         ).log_odds.squeeze(1)
-        for answer in possible_answers(settings)
+        for answer in bag_quantifiers(settings)
     }
-    return bags.judged(logits, of_bags, settings)
+    return bags.evaluate_member(logits, of_bags, settings)
 
 
-def _of_copy(said: HeldOutAnswers, copy: int, rows: IntArray) -> Tensor:
+def _of_copy(said: HeldOutPredictions, copy: int, rows: IntArray) -> Tensor:
     """Return log P(target | instance) by one copy of a member."""
     assert said.copies is not None
     logits = said.copies[torch.from_numpy(rows), copy]
@@ -128,10 +128,10 @@ def _of_copy(said: HeldOutAnswers, copy: int, rows: IntArray) -> Tensor:
     return log_p if said.background is None else with_background(log_p, said.background)
 
 
-def share_of_student(bags: HeldOutBags, teachers: Teachers, student: HeldOutAnswers) -> float:
+def share_of_student(bags: HeldOutBags, teachers: Teachers, student: HeldOutPredictions) -> float:
     """Return how much a student counts beside its teachers, by the evidence of held-out bags."""
     found = [
-        bags.judged_together(
+        bags.evaluate_average(
             [*((said, (1.0 - share) * weight) for said, weight in teachers), (student, share)]
         ).sum()
         for share in SHARES

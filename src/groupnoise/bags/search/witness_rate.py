@@ -266,7 +266,7 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
         mixture = held.log_mixture(slope, held.shares(rate)[bag])
         instances = float(held.instance_likelihood(mixture).sum()) / n_bags
         penalty = 1e-3 * (float(values[0]) ** 2 + 0.1 * float(values[1]) ** 2)
-        penalty -= log_usual(float(values[1])) / n_bags
+        penalty -= log_rate_prior(float(values[1])) / n_bags
         return penalty - bags - INSTANCE_SHARE * instances
 
     starts = (np.array([0.0, 0.0]), np.array([1.0, -3.0]))
@@ -278,7 +278,7 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
     return WitnessRate(slope / held.spread, constant, rate, share)
 
 
-def log_usual(logit: float) -> float:
+def log_rate_prior(logit: float) -> float:
     """Return how usual a rate is, on a log scale: above what is usual, a Cauchy law of its logit.
 
     Weak scores cannot tell few positive instances that stand apart from many that hardly do; few

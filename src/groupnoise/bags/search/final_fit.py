@@ -1,4 +1,4 @@
-"""Members that were taken become one model: trained on all bags, weighed, calibrated."""
+"""The final ensemble: chosen members trained on all bags, weighted and calibrated."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.fitted_members import FittedMember
-from groupnoise.bags.search.held_out import (
-    HeldOutAnswers,
+from groupnoise.bags.search.forests_and_kernels import MAX_SUPPORT
+from groupnoise.bags.search.full_training import draw_held_out_bags, train_on_all
+from groupnoise.bags.search.held_out_bags import (
     HeldOutBags,
-    calibrated,
-    combined,
+    HeldOutPredictions,
+    calibrate_ensemble,
+    combine_members,
     pooled_log_odds,
 )
+from groupnoise.bags.search.member_weights import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
 from groupnoise.bags.search.members import STATISTICS, TAUGHT
-from groupnoise.bags.search.other_members import MAX_SUPPORT
 from groupnoise.bags.search.out_of_fold import BagSearch
-from groupnoise.bags.search.training_on_all import draw_held_out_bags, train_on_all
-from groupnoise.bags.search.weighing import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
 from groupnoise.core.arrays import IntArray
 from groupnoise.decisions.portfolio import Option
 
 
-class Assembled(NamedTuple):
+class FinalEnsemble(NamedTuple):
     """Members that answer together.
 
     `taken`: who they are and how much each counts, those that see bags as a whole last.
@@ -38,23 +38,23 @@ class Assembled(NamedTuple):
     taken: list[tuple[Option, float]]
     bags: HeldOutBags
     rows: IntArray
-    found: list[HeldOutAnswers]
+    found: list[HeldOutPredictions]
 
 
-def assembled(
+def fit_ensemble(
     search: BagSearch,
     taken: Sequence[tuple[Option, float]],
     negative: int | None,
     *,
     is_calibrated: bool,
     is_given: bool,
-) -> Assembled:
+) -> FinalEnsemble:
     """Return the members taken, trained on all bags, with their answers on one scale."""
     whole = [each for each in taken if each[0].parameters["likelihood"] == STATISTICS]
     students = [each for each in taken if each[0].parameters["likelihood"] == TAUGHT]
     own = [each for each in taken if each not in (*whole, *students)]
     if is_calibrated and search.is_sample:
-        return _weighed_on_all(search, own, whole, negative, is_given)
+        return _reweight_on_all_bags(search, own, whole, negative, is_given)
     options = [option for option, _ in own]
     folds = search.n_folds
     if is_calibrated:
@@ -67,18 +67,18 @@ def assembled(
         if taught is not None:
             members, own = [*members, taught[0]], [*own, student]
             found += [] if taught[1] is None else [taught[1]]
-    own, whole = _summing_to_one(own, whole)
-    ensemble = combined(
+    own, whole = _normalized(own, whole)
+    ensemble = combine_members(
         _with_weights(members, [weight for _, weight in own]),
-        [search.fit_whole(option, weight) for option, weight in whole],
+        [search.fit_whole_bag_member(option, weight) for option, weight in whole],
         search.all_labels,
         negative,
     )
     if not is_calibrated:
-        return Assembled(ensemble, [*own, *whole], search.held_out, search.taken, [])
+        return FinalEnsemble(ensemble, [*own, *whole], search.held_out, search.taken, [])
     found += [search.out_of_fold(option, folds) for option, _ in whole]
-    ensemble = calibrated(ensemble, found, search.held_out)
-    return Assembled(ensemble, [*own, *whole], search.held_out, search.taken, found)
+    ensemble = calibrate_ensemble(ensemble, found, search.held_out)
+    return FinalEnsemble(ensemble, [*own, *whole], search.held_out, search.taken, found)
 
 
 def _taught(
@@ -86,17 +86,17 @@ def _taught(
     option: Option,
     own: Sequence[tuple[Option, float]],
     members: Sequence[FittedMember],
-    found: Sequence[HeldOutAnswers],
-) -> tuple[FittedMember, HeldOutAnswers | None] | None:
+    found: Sequence[HeldOutPredictions],
+) -> tuple[FittedMember, HeldOutPredictions | None] | None:
     """Return a student of members, and what it says of held-out bags if any were held out.
 
     None where too few bags fit into a lesson. `own`: the members and their weights. `members`:
     trained on all bags. `found`: what they say of held-out ones.
     """
     weighed = _with_weights(members, [weight for _, weight in own])
-    teacher, said = combined(weighed, [], search.all_labels, None), None
+    teacher, said = combine_members(weighed, [], search.all_labels, None), None
     if found:
-        teacher = calibrated(teacher, found, search.held_out)
+        teacher = calibrate_ensemble(teacher, found, search.held_out)
         said = search.taught(option, own)
         if said is None:
             return None
@@ -104,16 +104,16 @@ def _taught(
     return None if member is None else (member, said)
 
 
-def _weighed_on_all(
+def _reweight_on_all_bags(
     search: BagSearch,
     own: list[tuple[Option, float]],
     whole: list[tuple[Option, float]],
     negative: int | None,
     is_given: bool,
-) -> Assembled:
-    """Train members on all bags; those that they have not seen weigh and calibrate them.
+) -> FinalEnsemble:
+    """Train members on all bags but some, which decide weights and calibration.
 
-    Few bags were compared: who has seen many is surer, and others may be ahead.
+    Trials used few bags: members trained on many are more confident, and their ranking may change.
     """
     bags, labels = search.all_bags, search.all_labels
     generator = np.random.default_rng(search.seed)
@@ -136,9 +136,9 @@ def _weighed_on_all(
     if len(bags) > MAX_SUPPORT:
         whole = []
     for option, _ in whole:
-        said[option.name] = judge.judged_bags(search.whole_of_all(option, held))
+        said[option.name] = judge.evaluate_bag_odds(search.predict_whole_bags(option, held))
     if not is_given:
-        weighing = POSITIVE if judge.by_witnesses else SEVERAL_LARGE
+        weighing = POSITIVE if judge.uses_witness_rate else SEVERAL_LARGE
         scores = [said[each.name].scores for each in options]
         own = choose_members(options, scores, weighing, agree=judge.shares_background)
         if whole:
@@ -148,22 +148,22 @@ def _weighed_on_all(
                 pooled_log_odds([(said[option.name], weight) for option, weight in kind])
                 for kind in (own, whole)
             ]
-            share = judge.share_of_whole(*pooled)
+            share = judge.whole_bag_weight(*pooled)
             own = [(option, (1.0 - share) * weight) for option, weight in own]
             whole = [(option, share * weight) for option, weight in whole if share]
-    own, whole = _summing_to_one(own, whole)
-    ensemble = combined(
+    own, whole = _normalized(own, whole)
+    ensemble = combine_members(
         _with_weights([members[option.name] for option, _ in own], [weight for _, weight in own]),
-        [search.fit_whole(option, weight) for option, weight in whole],
+        [search.fit_whole_bag_member(option, weight) for option, weight in whole],
         labels,
         negative,
     )
     taken = [*own, *whole]
     found = [said[option.name] for option, _ in taken]
-    return Assembled(calibrated(ensemble, found, judge), taken, judge, held, found)
+    return FinalEnsemble(calibrate_ensemble(ensemble, found, judge), taken, judge, held, found)
 
 
-def _summing_to_one(
+def _normalized(
     own: list[tuple[Option, float]], whole: list[tuple[Option, float]]
 ) -> tuple[list[tuple[Option, float]], list[tuple[Option, float]]]:
     total = sum(weight for _, weight in (*own, *whole))

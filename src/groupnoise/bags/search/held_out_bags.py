@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupnoise.bags.search.averaging import centred_log_probabilities, in_units_of_spread
-from groupnoise.bags.search.bag_odds import doubt_after, label_log_likelihood, share_explained
+from groupnoise.bags.search.bag_probability import (
+    doubt_after,
+    explained_deviance,
+    label_log_likelihood,
+)
 from groupnoise.bags.search.ensemble import (
     MAX_BAG_SHARE,
     BagEnsemble,
@@ -20,8 +24,8 @@ from groupnoise.bags.search.ensemble import (
     calibrate_instances,
 )
 from groupnoise.bags.search.fitted_members import FittedMember, FittedStatistics
+from groupnoise.bags.search.member_weights import credible_share
 from groupnoise.bags.search.members import MAX_LOG_ODDS, BagProblem, MemberSettings
-from groupnoise.bags.search.weighing import credible_share
 from groupnoise.bags.search.witness_rate import (
     MAX_SHARED,
     MAX_SHARED_BY_TWO,
@@ -37,12 +41,12 @@ INSTANCE_EVIDENCE = 0.3
 """How much the evidence of single instances counts beside that of positive and negative bags."""
 SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
 """Weights that members which see bags as a whole may have together, and how credible each is."""
-MOSTLY_ONE = 0.7
+MIN_SINGLE_LABEL_RATE = 0.7
 """Share of bags with one label above which bags may share a background though some have more."""
 
 
 @dataclass
-class HeldOutAnswers:
+class HeldOutPredictions:
     """What models that have not seen a bag say of it.
 
     `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
@@ -68,14 +72,14 @@ class HeldOutAnswers:
     copies: Tensor | None = None
 
     @property
-    def calibrated(self) -> FloatArray:
+    def calibrated_log_odds(self) -> FloatArray:
         """Calibrated log odds of the labels of bags."""
         return self.log_odds * self.bag_scale + self.bag_shift
 
 
 @dataclass(frozen=True)
 class HeldOutBags:
-    """Bags that members are judged by.
+    """Held-out bags, and the criterion of members on them.
 
     `problem`: the bags and the labels they are asked for.
     `exclusive`: whether no bag has more than one label.
@@ -100,19 +104,19 @@ class HeldOutBags:
         return self.problem.segments.group.numpy()
 
     @property
-    def by_witnesses(self) -> bool:
+    def uses_witness_rate(self) -> bool:
         """Whether bags are positive or negative, so that instances tell of a witness rate."""
         is_binary = self.problem.has_negative and self.problem.n_named == 1
         has_both = 0 < int(self.labels.sum()) < len(self.labels)
         return is_binary and has_both and not self.by_candidates
 
-    def judged(
+    def evaluate_member(
         self,
         logits: Tensor,
         log_odds: Mapping[str, Tensor],
         settings: MemberSettings,
         part: BoolArray | None = None,
-    ) -> HeldOutAnswers:
+    ) -> HeldOutPredictions:
         """Return what logits of instances and log odds of bags are worth.
 
         `log_odds`: by each quantifier that the member may answer by; the likeliest is taken.
@@ -122,25 +126,27 @@ class HeldOutBags:
         part = np.ones(len(self.labels), dtype=bool) if part is None else part
         log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
         answers = {
-            answer: self.judged_bags(each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part)
+            answer: self.evaluate_bag_odds(
+                each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part
+            )
             for answer, each in log_odds.items()
         }
         answer = max(answers, key=lambda each: float(answers[each].scores[part].mean()))
         return self._with_instances(replace(answers[answer], answer=answer), log_p, part)
 
-    def judged_again(self, found: HeldOutAnswers, part: BoolArray) -> HeldOutAnswers:
+    def reevaluate(self, found: HeldOutPredictions, part: BoolArray) -> HeldOutPredictions:
         """Return what answers are worth that were judged before it was known what bags share."""
         if found.log_p is None:
             return found
-        of_bags = self.judged_bags(found.log_odds, part)
+        of_bags = self.evaluate_bag_odds(found.log_odds, part)
         of_bags = replace(of_bags, answer=found.answer, member=found.member, copies=found.copies)
         return self._with_instances(of_bags, found.log_p, part)
 
     def _with_instances(
-        self, found: HeldOutAnswers, log_p: Tensor, part: BoolArray
-    ) -> HeldOutAnswers:
+        self, found: HeldOutPredictions, log_p: Tensor, part: BoolArray
+    ) -> HeldOutPredictions:
         """Return answers with what is said of instances, and its worth."""
-        if self.by_witnesses:
+        if self.uses_witness_rate:
             told = part[self.bag_of_row]
             own = replace(found, log_p=log_p[torch.from_numpy(told)])
             averaged, _ = averaged_instances([(own, 1.0)], self.problem)
@@ -155,23 +161,25 @@ class HeldOutBags:
         scores = found.scores + self.instance_scores(log_p, part)
         return replace(found, scores=scores[part], log_p=log_p, background=level)
 
-    def judged_bags(self, log_odds: FloatArray, part: BoolArray | None = None) -> HeldOutAnswers:
+    def evaluate_bag_odds(
+        self, log_odds: FloatArray, part: BoolArray | None = None
+    ) -> HeldOutPredictions:
         """Return what log odds of bags are worth, calibrated on a part of them."""
         kind = (self.exclusive, self.problem.has_negative)
         told = slice(None) if part is None else part
         scale, shift = calibrate_bags(log_odds[told], self.labels[told], *kind)
         scores = label_log_likelihood(log_odds * scale + shift, self.labels, *kind)
-        return HeldOutAnswers(log_odds, scale, shift, scores)
+        return HeldOutPredictions(log_odds, scale, shift, scores)
 
-    def judged_together(self, taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
+    def evaluate_average(self, taken: Sequence[tuple[HeldOutPredictions, float]]) -> FloatArray:
         """Return the criterion of members that answer together, one score per bag.
 
         `taken`: what each says of these bags, and its weight; those that see bags as a whole last.
         """
         own = [each for each in taken if each[0].log_p is not None]
         averaged, units = averaged_instances(own, self.problem)
-        scores = self.judged_bags(pooled_log_odds(taken)).scores
-        if self.by_witnesses:
+        scores = self.evaluate_bag_odds(pooled_log_odds(taken)).scores
+        if self.uses_witness_rate:
             odds = (averaged[:, 0] - averaged[:, 1]).numpy()
             evidence = witness_evidence(odds, self.bag_of_row, self.labels[:, 0])
             return scores + INSTANCE_EVIDENCE * evidence
@@ -217,10 +225,12 @@ class HeldOutBags:
     def may_share_background(self) -> bool:
         """Tell whether bags mostly have one of several labels, so that they may share the rest."""
         is_plain = not self.problem.has_negative and not self.by_candidates
-        is_single = self.exclusive or float((self.labels.sum(axis=1) == 1).mean()) >= MOSTLY_ONE
+        is_single = (
+            self.exclusive or float((self.labels.sum(axis=1) == 1).mean()) >= MIN_SINGLE_LABEL_RATE
+        )
         return is_single and is_plain and self.labels.shape[1] > 1
 
-    def finds_background(self, found: Sequence[HeldOutAnswers], part: BoolArray) -> bool:
+    def finds_background(self, found: Sequence[HeldOutPredictions], part: BoolArray) -> bool:
         """Tell whether many held-out instances are alike in bags of all labels.
 
         `found`: what members without background say; the one that tells most of labels is heard.
@@ -233,7 +243,7 @@ class HeldOutBags:
             shares.append(background_share(values, self.labels, group, part[group]))
         return max(shares)[1] > (MAX_SHARED if self.labels.shape[1] > 2 else MAX_SHARED_BY_TWO)
 
-    def share_of_whole(self, of_members: FloatArray, of_whole: FloatArray) -> float:
+    def whole_bag_weight(self, of_members: FloatArray, of_whole: FloatArray) -> float:
         """Return how much members that see bags as a whole count beside the others.
 
         A few weights are averaged by the evidence of held-out bags for each: the likeliest one
@@ -242,7 +252,9 @@ class HeldOutBags:
         `of_members`, `of_whole` (n_bags, n_named): calibrated log odds by the average of each kind.
         """
         found = [
-            float(self.judged_bags((1.0 - share) * of_members + share * of_whole).scores.sum())
+            float(
+                self.evaluate_bag_odds((1.0 - share) * of_members + share * of_whole).scores.sum()
+            )
             for share in SHARES
         ]
         return credible_share(SHARES, found)
@@ -263,13 +275,13 @@ def draw_folds(
     return stratified_folds(kinds, n_folds, generator, patients)
 
 
-def combined(
+def combine_members(
     members: Sequence[FittedMember],
     statistics: Sequence[FittedStatistics],
     labels: BoolArray,
     negative: int | None,
 ) -> BagEnsemble:
-    """Return members that answer together, not calibrated.
+    """Return an uncalibrated ensemble of members.
 
     `labels` (n_bags, n_named): of the training bags. `negative`: column of the negative label among
     all classes.
@@ -282,13 +294,13 @@ def combined(
     )  # fmt: skip
 
 
-def calibrated(
-    ensemble: BagEnsemble, found: Sequence[HeldOutAnswers], bags: HeldOutBags
+def calibrate_ensemble(
+    ensemble: BagEnsemble, found: Sequence[HeldOutPredictions], bags: HeldOutBags
 ) -> BagEnsemble:
-    """Return members with their answers on one scale, and their average as a probability.
+    """Calibrate members to one scale, and their average to probabilities.
 
-    `ensemble`: as :func:`combined` returns it. `found`: what its members say of held-out bags, and
-    after them those that see bags as a whole. `bags`: which were held out.
+    `ensemble`: of :func:`combine_members`. `found`: held-out predictions of its members, then of
+    its whole-bag members. `bags`: held-out bags.
     """
     members = []
     averaged, units = averaged_instances(
@@ -317,10 +329,10 @@ def calibrated(
     of_instances = calibrate_instances(
         averaged, bags.problem, free, shares_background=bags.shares_background
     )
-    of_bags = bags.judged_bags(pooled)
+    of_bags = bags.evaluate_bag_odds(pooled)
     kind = (bags.exclusive, bags.problem.has_negative)
     # Squared: on sets whose bags are half told, their word blurs the order of instances.
-    told = share_explained(of_bags.scores, bags.labels, *kind) ** 2
+    told = explained_deviance(of_bags.scores, bags.labels, *kind) ** 2
     ensemble = replace(
         ensemble,
         members=members,
@@ -335,13 +347,15 @@ def calibrated(
     if of_instances.chances is None or ensemble.negative is None:
         return ensemble
     log_p = ensemble.averaged(said.log_p for said in found if said.log_p is not None)
-    within = ensemble.within_bags(log_p, of_bags.calibrated, bags.problem.segments.sizes.numpy())
+    within = ensemble.within_bags(
+        log_p, of_bags.calibrated_log_odds, bags.problem.segments.sizes.numpy()
+    )
     positive = within[:, 1 - ensemble.negative].exp().numpy()
     return replace(ensemble, threshold=accurate_threshold(positive, of_instances.chances))
 
 
 def averaged_instances(
-    taken: Sequence[tuple[HeldOutAnswers, float]], problem: BagProblem
+    taken: Sequence[tuple[HeldOutPredictions, float]], problem: BagProblem
 ) -> tuple[Tensor, list[tuple[float, float | None]]]:
     """Return averaged log odds of instances, and the spread and the centre of each member.
 
@@ -360,9 +374,9 @@ def averaged_instances(
     return averaged, units
 
 
-def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
+def pooled_log_odds(taken: Sequence[tuple[HeldOutPredictions, float]]) -> FloatArray:
     """Return the weighted sum of calibrated log odds of bags, (n_bags, n_named)."""
-    return np.sum([weight * said.calibrated for said, weight in taken], axis=0)
+    return np.sum([weight * each.calibrated_log_odds for each, weight in taken], axis=0)
 
 
 def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:

@@ -47,7 +47,7 @@ def log_bag_proba(
         present = log_odds - np.logaddexp.reduce(padded, axis=1, keepdims=True)
         absent = np.log1p(-np.exp(np.minimum(present, -1e-12)))
     chance = chance_of_label(log_odds.shape[1], exclusive, has_negative)
-    return mixed_with_chance(present, doubt, chance), mixed_with_chance(absent, doubt, 1.0 - chance)
+    return mix_with_prior(present, doubt, chance), mix_with_prior(absent, doubt, 1.0 - chance)
 
 
 def chance_of_label(n_named: int, exclusive: bool, has_negative: bool) -> float:
@@ -69,14 +69,14 @@ def doubt_after(n_bags: int, before: float = 1.0) -> float:
     return before / (1.0 + 0.5 * n_bags * before)
 
 
-def mixed_with_chance(log_proba: FloatArray, doubt: float, chance: float) -> FloatArray:
+def mix_with_prior(log_proba: FloatArray, doubt: float, chance: float) -> FloatArray:
     """Return log probabilities of bags if nothing but `chance` is known of a share of them."""
     if doubt == 0.0 or chance == 0.0:
         return log_proba
     return np.logaddexp(np.log1p(-doubt) + log_proba, np.log(doubt * chance))
 
 
-def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> FloatArray:
+def cap_at_bag_probability(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> FloatArray:
     """Return probabilities of instances, none larger than that of its bag.
 
     A bag has the label of each of its instances, so that it cannot be less likely. Where the best
@@ -106,18 +106,18 @@ def label_log_likelihood(
     """
     log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative, doubt)
     if not exclusive or labels.shape[1] == 1:
-        return if_some_are_wrong(np.where(labels, log_present, log_absent).sum(axis=1))
+        return mix_with_label_noise(np.where(labels, log_present, log_absent).sum(axis=1))
     chosen = np.where(labels, log_present, 0.0).sum(axis=1)
-    return if_some_are_wrong(np.where(labels.any(axis=1), chosen, log_none(log_odds, doubt)))
+    return mix_with_label_noise(np.where(labels.any(axis=1), chosen, log_none(log_odds, doubt)))
 
 
 def log_none(log_odds: FloatArray, doubt: float = 0.0) -> FloatArray:
     """Return log P(none of the labels) where a bag has at most one, or none."""
     none: FloatArray = -np.logaddexp(0.0, np.logaddexp.reduce(log_odds, axis=1))
-    return mixed_with_chance(none, doubt, chance_of_label(log_odds.shape[1], True, True))
+    return mix_with_prior(none, doubt, chance_of_label(log_odds.shape[1], True, True))
 
 
-def share_explained(
+def explained_deviance(
     scores: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
 ) -> float:
     """Return how much of what frequencies leave open of held-out labels is told, from 0 to 1.
@@ -134,14 +134,14 @@ def share_explained(
     return float(np.clip(1.0 - scores.mean() / min(float(least), -1e-9), 0.0, 1.0))
 
 
-def if_some_are_wrong(log_likelihood: FloatArray) -> FloatArray:
+def mix_with_label_noise(log_likelihood: FloatArray) -> FloatArray:
     """Return log likelihoods if a small share of the labels were wrong."""
     return np.logaddexp(
         math.log1p(-WRONG_LABELS) + log_likelihood, math.log(WRONG_LABELS) + 0.0 * log_likelihood
     )
 
 
-def with_scaled_bags(
+def calibrate_bag_odds(
     ensemble: BagEnsemble, log_odds: FloatArray, labels: BoolArray, *, only_if_better: bool
 ) -> tuple[BagEnsemble, FloatArray, CalibrationTrial]:
     """Return an ensemble whose log odds make held-out bags likelier, these, and what that is worth.
@@ -171,7 +171,7 @@ def with_scaled_bags(
     return scaled, log_odds * found.scale + found.shift, trial
 
 
-def with_scaled_instances(
+def calibrate_instance_odds(
     ensemble: BagEnsemble,
     log_odds: FloatArray,
     bags: Groups,

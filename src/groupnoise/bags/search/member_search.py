@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from groupnoise.bags.search.held_out import pooled_log_odds
-from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
-from groupnoise.bags.search.other_members import MAX_SUPPORT
-from groupnoise.bags.search.out_of_fold import BagSearch
-from groupnoise.bags.search.portfolio import as_option, family, refined, statistics_options
-from groupnoise.bags.search.students import share_of_student, student_settings
-from groupnoise.bags.search.weighing import (
+from groupnoise.bags.search.forests_and_kernels import MAX_SUPPORT
+from groupnoise.bags.search.held_out_bags import pooled_log_odds
+from groupnoise.bags.search.member_weights import (
     FINALISTS,
     POSITIVE,
     SEVERAL,
     SEVERAL_LARGE,
     WHOLE,
-    Weighing,
+    WeightRule,
     choose_members,
     has_background,
 )
+from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
+from groupnoise.bags.search.out_of_fold import BagSearch
+from groupnoise.bags.search.portfolio import as_option, decay_variants, family, statistics_options
+from groupnoise.bags.search.students import share_of_student, student_settings
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.decisions.halving import explain_not_best, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch
@@ -36,7 +36,7 @@ N_REFINED = 6
 N_DEEP = 3
 N_RESCALED = 3
 """Of several labels: families that are tried under every scaling."""
-CLEAR = 2.0
+N_STD_ERRORS = 2.0
 """Standard errors by which a family must be behind on the first folds to be given up."""
 OF_STUDENTS = {"scaling", "background"}
 """Parameters that may be given where a student is trained: of others it has none, so that who gives
@@ -74,10 +74,10 @@ def search_members(
     """
     trials = _Trials(search, budget, on_progress, 2 * len(options))
     trials.may_teach = students and not search.is_sample and not set(explicit) - OF_STUDENTS
-    if search.held_out.by_witnesses:
-        every, taken = _of_positive_bags(trials, options, explicit)
+    if search.held_out.uses_witness_rate:
+        every, taken = _search_binary(trials, options, explicit)
     else:
-        every, taken = _of_several_labels(trials, options, explicit)
+        every, taken = _search_multiclass(trials, options, explicit)
     why = (
         "Settings are averaged with weights from their held-out scores; among settings that differ "
         "only in weight decay, the strongest decay that scores as well as the best was kept."
@@ -141,7 +141,7 @@ class _Trials:
         tried = {trial.option for trial in found.trials if not trial.failed}
         return [option for option in found.ranking if option.name in tried]
 
-    def choose(self, options: Sequence[Option], weighing: Weighing) -> list[tuple[Option, float]]:
+    def choose(self, options: Sequence[Option], weighing: WeightRule) -> list[tuple[Option, float]]:
         """Return who is taken of options that were tried on all folds."""
         folds = self.search.n_folds
         scores = [self.search.out_of_fold(option, folds).scores for option in options]
@@ -149,7 +149,7 @@ class _Trials:
         return choose_members(options, scores, weighing, agree=agree)
 
 
-def _of_positive_bags(
+def _search_binary(
     trials: _Trials, options: list[Option], explicit: Mapping[str, Any]
 ) -> tuple[list[Option], list[tuple[Option, float]]]:
     """Try linear members, networks, forests and kernels of whole bags, all on all folds."""
@@ -168,12 +168,12 @@ def _of_positive_bags(
         ranking += trials.rank(deep, search.n_folds, lambda _: deep)
     if forests:
         ranking += trials.rank(forests, search.n_folds)
-    taken = _with_student(trials, trials.choose(ranking, POSITIVE))
+    taken = _add_student(trials, trials.choose(ranking, POSITIVE))
     options = [*options, *(each for each, _ in taken if each not in options)]
-    return _with_whole(trials, options, taken, explicit)
+    return _add_whole_bag_members(trials, options, taken, explicit)
 
 
-def _with_student(trials: _Trials, taken: list[tuple[Option, float]]) -> list[tuple[Option, float]]:
+def _add_student(trials: _Trials, taken: list[tuple[Option, float]]) -> list[tuple[Option, float]]:
     """Let a student of the members taken answer too, as far as held-out bags speak for it."""
     search = trials.search
     if not trials.may_teach or trials.is_late:
@@ -196,13 +196,13 @@ def _with_student(trials: _Trials, taken: list[tuple[Option, float]]) -> list[tu
     return [*((each, (1.0 - share) * weight) for each, weight in taken), (option, share)]
 
 
-def _with_whole(
+def _add_whole_bag_members(
     trials: _Trials,
     options: list[Option],
     taken: list[tuple[Option, float]],
     explicit: Mapping[str, Any],
 ) -> tuple[list[Option], list[tuple[Option, float]]]:
-    """Let kernels of whole bags answer of bags too, as much as held-out bags speak for it."""
+    """Add whole-bag kernels, with the weight that held-out bags support."""
     search = trials.search
     whole = statistics_options(explicit)
     if len(search.bags) > MAX_SUPPORT or not whole:
@@ -212,14 +212,14 @@ def _with_whole(
         pooled_log_odds([(search.out_of_fold(option, search.n_folds), w) for option, w in kind])
         for kind in (taken, judges)
     )
-    share = search.held_out.share_of_whole(of_members, of_whole)
+    share = search.held_out.whole_bag_weight(of_members, of_whole)
     if share:
         taken = [(option, (1.0 - share) * weight) for option, weight in taken]
         taken += [(option, share * weight) for option, weight in judges]
     return [*options, *whole], taken
 
 
-def _of_several_labels(
+def _search_multiclass(
     trials: _Trials, options: list[Option], explicit: Mapping[str, Any]
 ) -> tuple[list[Option], list[tuple[Option, float]]]:
     """Try families on two folds, then the better ones with other decays on all folds."""
@@ -233,7 +233,7 @@ def _of_several_labels(
     shared = _shared_background(search, linear, deep, n_first)
     if shared is False and search.exclusive:
         linear, deep = _without_background(linear), _without_background(deep)
-    ranking = _best_linear(trials, linear, n_first, small)
+    ranking = _rank_linear(trials, linear, n_first, small)
     tried = [(each, search.out_of_fold(each, n_first).scores) for each in ranking]
     ground = ranking[0].parameters["background"] if shared else has_background(tried)
     best = next(each.parameters for each in ranking if each.parameters["background"] == ground)
@@ -245,9 +245,9 @@ def _of_several_labels(
         found = trials.rank(deep, n_first, lambda _: deep if small else ())
         ranking = [*ranking[: N_REFINED - N_DEEP], *found[:N_DEEP]]
     siblings: dict[str, list[Option]] = {}
-    for option in _hopeful(search, ranking[:N_REFINED], n_first):
+    for option in _still_promising(search, ranking[:N_REFINED], n_first):
         # On all bags decay is weaker in proportion; which is best on a sample says little.
-        decays = [option] if search.is_sample else refined(option, search.problem, explicit)
+        decays = [option] if search.is_sample else decay_variants(option, search.problem, explicit)
         siblings.update({each.name: decays for each in decays})
     finalists = list({each.name: each for decays in siblings.values() for each in decays}.values())
     ranking = trials.rank(
@@ -258,19 +258,18 @@ def _of_several_labels(
     )
     large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
     few = FINALISTS if search.is_sample else SEVERAL_LARGE
-    taken = _with_student(trials, trials.choose(ranking, few if large else SEVERAL))
+    taken = _add_student(trials, trials.choose(ranking, few if large else SEVERAL))
     more = [*finalists, *(each for each, _ in taken)]
     options = list({each.name: each for each in (*options, *more)}.values())
-    return _with_whole(trials, options, taken, explicit)
+    return _add_whole_bag_members(trials, options, taken, explicit)
 
 
 def _shared_background(
     search: BagSearch, linear: Sequence[Option], deep: Sequence[Option], n_folds: int
 ) -> bool | None:
-    """Tell whether bags of all labels share a background; None where that is not asked.
+    """Return whether bags of all labels share a background; None if that is not possible.
 
-    Linear members are asked first and, where these find one, a network, which may tell apart what
-    they cannot.
+    Linear members are tried first and, if they find one, a network, which may separate more.
     """
     plain = _without_background(linear)
     if not search.held_out.may_share_background() or len(plain) in (0, len(linear)):
@@ -281,14 +280,14 @@ def _shared_background(
     found = [search.out_of_fold(each, n_folds, plain) for each in plain]
     if not search.held_out.finds_background(found, part):
         return False
-    return search.look_for_background([*plain, *bent], n_folds)
+    return search.detect_background([*plain, *bent], n_folds)
 
 
 def _without_background(options: Sequence[Option]) -> list[Option]:
     return [each for each in options if not each.parameters["background"]]
 
 
-def _best_linear(
+def _rank_linear(
     trials: _Trials, options: Sequence[Option], n_folds: int, small: bool
 ) -> list[Option]:
     """Return options, the best first: all under the first scaling, few under the others."""
@@ -305,15 +304,15 @@ def _best_linear(
     )
 
 
-def _hopeful(search: BagSearch, options: Sequence[Option], n_folds: int) -> list[Option]:
-    """Return options that may still have a weight when all folds have been held out."""
+def _still_promising(search: BagSearch, options: Sequence[Option], n_folds: int) -> list[Option]:
+    """Return options that may still get a weight after all folds."""
     scores = [search.out_of_fold(option, n_folds).scores for option in options]
     best = max(scores, key=lambda each: float(each.mean()))
     most = SEVERAL.evidence * math.log(1.0 / SEVERAL.min_ratio) / len(search.bags)
     return [
         option
         for option, each in zip(options, scores, strict=True)
-        if (best - each).mean() - CLEAR * standard_error(best - each) <= most
+        if (best - each).mean() - N_STD_ERRORS * standard_error(best - each) <= most
     ]
 
 

@@ -20,7 +20,7 @@ MIN_SHARE = 0.02
 
 
 @dataclass(frozen=True)
-class Weighing:
+class WeightRule:
     """How evidence becomes weights.
 
     `evidence`: nats that divide the weights of two members by e; one nat would trust chance too
@@ -44,20 +44,20 @@ class Weighing:
         return math.exp(-float(behind.sum()) / unit)
 
 
-POSITIVE = Weighing(3.0, 0.02, 17, by_error=True)
+POSITIVE = WeightRule(3.0, 0.02, 17, by_error=True)
 """Of positive and negative bags: instances are evidence too, and networks err differently."""
-SEVERAL = Weighing(8.0, 0.1, 8)
-SEVERAL_LARGE = Weighing(8.0, 0.1, 3)
-FINALISTS = Weighing(8.0, 0.003, 3)
+SEVERAL = WeightRule(8.0, 0.1, 8)
+SEVERAL_LARGE = WeightRule(8.0, 0.1, 3)
+FINALISTS = WeightRule(8.0, 0.003, 3)
 """Of those compared on a sample, which all bags weigh again."""
-WHOLE = Weighing(3.0, 0.05, 6)
+WHOLE = WeightRule(3.0, 0.05, 6)
 """Of members that see bags as a whole."""
 
 
 def choose_members(
     options: Sequence[Option],
     scores: Sequence[FloatArray],
-    weighing: Weighing,
+    weighing: WeightRule,
     *,
     agree: bool = False,
 ) -> list[tuple[Option, float]]:

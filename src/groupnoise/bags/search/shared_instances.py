@@ -1,4 +1,4 @@
-"""Bags that hold the same instances: what was learned of one tells the other by heart."""
+"""Bags that share instances, which must be held out together to avoid leaks."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 
 MAX_ROWS = 4_000_000
-"""Instances up to which bags are looked through for a part of them that others hold too."""
+"""Maximum instances of the search for partial overlaps."""
 MAX_HOLDERS = 10
-"""Bags that may hold an instance which says that they overlap: what more hold is common."""
+"""Maximum bags with an instance that counts as overlap; others are common by chance."""
 MIN_SHARED = 2
-"""Instances, half of those of the smaller bag at least, that two bags which overlap hold both."""
+"""Minimum shared instances of overlapping bags, besides half of the smaller bag."""
 
 
 class SharedInstances(NamedTuple):
-    """Which bags hold instances of others.
+    """Bags that share instances with others.
 
-    `copies`: the first bag of the same instances for each bag, in whatever order these stand.
-    `clusters`: bags of one are held out together.
-    `n_overlapping`: how many hold half of the instances of another, copies and bags of one patient
-        aside.
-    `is_tangled`: whether so many of these hang together that they are held out apart all the same.
+    `copies`: for each bag the first bag with the same instances, in any order.
+    `clusters`: bags that are held out together.
+    `n_overlapping`: bags with half of the instances of another, apart from copies and bags of one
+        patient.
+    `forms_one_cluster`: whether overlaps connect most bags, so that they are held out apart anyway.
     """
 
     copies: IntArray
     clusters: IntArray
     n_overlapping: int
-    is_tangled: bool
+    forms_one_cluster: bool
 
     @property
     def n_copies(self) -> int:
@@ -57,22 +57,24 @@ class SharedInstances(NamedTuple):
     def reason(self, labels: BoolArray) -> str:
         """Say what was found and done. `labels` (n_bags, n_classes): of the bags."""
         done = "they are held out together"
-        if self.is_tangled:
+        if self.forms_one_cluster:
             done = "too many hang together to be held out so"
         return f"{'; '.join(self.findings(labels))}: {done}."
 
 
-TANGLED = (
+OVERLAP_WARNING = (
     "most bags overlap in a row, so that held-out bags share instances with bags that were trained "
     "on: what they reach is too good; cut bags without overlap, or say whom they come from "
     "(patients=, --patient)."
 )
 
 
-def shared_instances(bags: Groups, patients: NDArray[Any] | None = None) -> SharedInstances | None:
-    """Return which bags hold instances of others; None where none does.
+def find_shared_instances(
+    bags: Groups, patients: NDArray[Any] | None = None
+) -> SharedInstances | None:
+    """Find bags that share instances; None if there are none.
 
-    `patients`: whom each bag comes from; bags of one are held out together too.
+    `patients`: bags of one patient are held out together too.
     """
     rows, numbers = row_hashes(bags.objects), np.arange(len(bags))
     owner = bags.group_of_object
@@ -84,18 +86,14 @@ def shared_instances(bags: Groups, patients: NDArray[Any] | None = None) -> Shar
     if not len(links) and (copies == numbers).all():
         return None
     largest = int(np.bincount(_clusters([copies], links)).max())
-    is_tangled = len(links) > 0 and 2 * largest > len(bags)
-    clusters = _clusters(same, links[:0] if is_tangled else links)
-    return SharedInstances(copies, clusters, len(np.unique(links)), is_tangled)
+    forms_one_cluster = len(links) > 0 and 2 * largest > len(bags)
+    clusters = _clusters(same, links[:0] if forms_one_cluster else links)
+    return SharedInstances(copies, clusters, len(np.unique(links)), forms_one_cluster)
 
 
-def kept_together(bags: Groups, patients: NDArray[Any] | None = None) -> NDArray[Any] | None:
-    """Return whom each bag is held out with, None where each stands alone.
-
-    `patients`: whom each bag comes from, which is returned as it is where no bag holds instances of
-    another.
-    """
-    shared = shared_instances(bags, patients)
+def hold_out_clusters(bags: Groups, patients: NDArray[Any] | None = None) -> NDArray[Any] | None:
+    """Return the hold-out cluster of each bag, by shared instances or patients, if there are any."""
+    shared = find_shared_instances(bags, patients)
     return patients if shared is None else shared.clusters
 
 

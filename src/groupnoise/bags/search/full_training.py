@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from groupnoise.bags.search.fitted_members import FittedMember, fitted_member, train_batch
-from groupnoise.bags.search.held_out import HeldOutAnswers, HeldOutBags, draw_folds
+from groupnoise.bags.search.fitted_members import FittedMember, average_copies, train_batch
+from groupnoise.bags.search.forests_and_kernels import ForestBatch
+from groupnoise.bags.search.held_out_bags import HeldOutBags, HeldOutPredictions, draw_folds
 from groupnoise.bags.search.member_training import MemberBatch
 from groupnoise.bags.search.members import (
     MemberSettings,
     bag_presence,
-    possible_answers,
-    problem_of,
+    bag_quantifiers,
+    make_problem,
 )
-from groupnoise.bags.search.other_members import ForestBatch
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.batching import split_batch
 from groupnoise.core.groups import Groups
@@ -54,7 +54,7 @@ class TrainedOnAll(NamedTuple):
 
     members: list[FittedMember]
     bags: HeldOutBags | None
-    found: list[HeldOutAnswers]
+    found: list[HeldOutPredictions]
 
 
 def train_on_all(
@@ -83,7 +83,7 @@ def train_on_all(
     held = np.zeros(0, dtype=np.int64) if held is None else held
     judge = None
     if len(held):
-        problem = problem_of(bags.subset(held), labels[held], has_negative)
+        problem = make_problem(bags.subset(held), labels[held], has_negative)
         exclusive = bool((labels.sum(axis=1) <= 1).all())
         judge = HeldOutBags(problem, exclusive, shares_background=shares_background)
     # Members side by side read the bags once, those of one likelihood are computed at once.
@@ -91,27 +91,29 @@ def train_on_all(
         range(len(settings)), key=lambda one: (str(settings[one].batch), settings[one].likelihood)
     )
     members: dict[int, FittedMember] = {}
-    found: dict[int, HeldOutAnswers] = {}
+    found: dict[int, HeldOutPredictions] = {}
     for _, alike in groupby(order, key=lambda one: settings[one].batch):
         numbers = list(alike)
         batch, scaler = train_batch(
             [settings[one] for one in numbers], bags, labels, has_negative, seed, held
         )
         if judge is not None:
-            found.update(zip(numbers, _asked(batch, bags.sizes, held, judge), strict=True))
+            found.update(
+                zip(numbers, _predict_held_out(batch, bags.sizes, held, judge), strict=True)
+            )
         for place, one in enumerate(numbers):
             answer = answers[one] if answers is not None else None
             answer = found[one].answer if one in found else answer
-            members[one] = fitted_member(batch, place, scaler, answer)
+            members[one] = average_copies(batch, place, scaler, answer)
     in_order = range(len(settings))
     return TrainedOnAll(
         [members[one] for one in in_order], judge, [found[one] for one in in_order if one in found]
     )
 
 
-def _asked(
+def _predict_held_out(
     batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
-) -> Iterator[HeldOutAnswers]:
+) -> Iterator[HeldOutPredictions]:
     """Yield what each member of a batch says of bags that its first copy has not seen."""
     parts = split_batch(held, sizes[held], MAX_ROWS)
     with torch.no_grad():
@@ -123,6 +125,6 @@ def _asked(
         told = (mine, judge.problem, settings, shares)
         of_bags = {
             answer: bag_presence(*told, answer).log_odds.squeeze(1)
-            for answer in possible_answers(settings)
+            for answer in bag_quantifiers(settings)
         }
-        yield judge.judged(mine.squeeze(1), of_bags, settings)
+        yield judge.evaluate_member(mine.squeeze(1), of_bags, settings)
