@@ -92,7 +92,7 @@ def find_shared_instances(
 
 
 def hold_out_clusters(bags: Groups, patients: NDArray[Any] | None = None) -> NDArray[Any] | None:
-    """Return the hold-out cluster of each bag, by shared instances or patients, if there are any."""
+    """Return the hold-out cluster of each bag, None if instances and patients give none."""
     shared = find_shared_instances(bags, patients)
     return patients if shared is None else shared.clusters
 
