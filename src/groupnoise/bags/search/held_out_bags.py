@@ -1,4 +1,4 @@
-"""What members say of bags they have not seen: how likely it makes labels, what calibrates it."""
+"""Held-out predictions of members: their criterion, calibration and average."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupnoise.bags.search import bag_probability
 from groupnoise.bags.search.averaging import centred_log_probabilities, in_units_of_spread
-from groupnoise.bags.search.bag_probability import (
-    doubt_after,
-    explained_deviance,
-    label_log_likelihood,
-)
+from groupnoise.bags.search.bag_probability import doubt_after, label_log_likelihood
 from groupnoise.bags.search.ensemble import (
     MAX_BAG_SHARE,
     BagEnsemble,
@@ -38,26 +35,25 @@ from groupnoise.bags.search.witness_rate import (
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, stratified_folds
 
 INSTANCE_EVIDENCE = 0.3
-"""How much the evidence of single instances counts beside that of positive and negative bags."""
+"""Weight of the evidence of instances beside that of positive and negative bags."""
 SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
-"""Weights that members which see bags as a whole may have together, and how credible each is."""
+"""Total weights of whole-bag members that are considered, and their prior credibility."""
 MIN_SINGLE_LABEL_RATE = 0.7
-"""Share of bags with one label above which bags may share a background though some have more."""
+"""Minimum fraction of bags with one label for a background that bags share."""
 
 
 @dataclass
 class HeldOutPredictions:
-    """What models that have not seen a bag say of it.
+    """Out-of-sample predictions of a member.
 
-    `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
-    `bag_scale`, `bag_shift`: what calibrates them.
+    `log_odds` (n_bags, n_named): of the presence of each label, calibrated by `bag_scale` and
+        `bag_shift`.
     `scores`: the criterion, one per bag.
-    `answer`: the quantifier of the log odds, None of members that have none.
-    `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
-        see bags as a whole.
-    `member`: the member itself, where it was trained at the same time.
-    `background`: log odds of background against the mean of the classes, of members that know no
-        background where bags share one.
+    `answer`: quantifier of the log odds, None without one.
+    `log_p` (n_rows, n_targets): log P(target | instance), free target last; None for whole-bag
+        members.
+    `member`: the member itself, if it was trained at the same time.
+    `background`: log odds of a shared background, for members without a background target.
     `copies` (n_rows, n_copies, n_logits): logits of all instances, seen or not, by each copy.
     """
 
@@ -281,11 +277,7 @@ def combine_members(
     labels: BoolArray,
     negative: int | None,
 ) -> BagEnsemble:
-    """Return an uncalibrated ensemble of members.
-
-    `labels` (n_bags, n_named): of the training bags. `negative`: column of the negative label among
-    all classes.
-    """
+    """Return an uncalibrated ensemble of members, for training bags with these labels."""
     exclusive = bool((labels.sum(axis=1) <= 1).all())
     has_negative = negative is not None or not labels.any(axis=1).all()
     return BagEnsemble(
@@ -332,7 +324,7 @@ def calibrate_ensemble(
     of_bags = bags.evaluate_bag_odds(pooled)
     kind = (bags.exclusive, bags.problem.has_negative)
     # Squared: on sets whose bags are half told, their word blurs the order of instances.
-    told = explained_deviance(of_bags.scores, bags.labels, *kind) ** 2
+    told = bag_probability.explained_deviance(of_bags.scores, bags.labels, *kind) ** 2
     ensemble = replace(
         ensemble,
         members=members,
