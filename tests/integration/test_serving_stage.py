@@ -53,6 +53,14 @@ def test_interests_name_their_click_with_and_without_reasons(service):
         assert found == {"cup": "tea", "spoon": "tea", "nail": "hammer", "saw": "hammer"}
 
 
+def test_interests_are_explained_by_their_click(service):
+    history = ["tea", "cup", "hammer"]
+    answer = service.recall([history], top=2, interests=2, explain=True)["results"][0]
+    for item in answer["items"]:
+        assert item["matched"] == {"item": item["click"], "responsibility": 1.0}
+        assert item["shares"] == [float(click == item["click"]) for click in history]
+
+
 def test_a_list_is_put_replaced_shared_by_its_file_and_deleted(service, folder):
     with service.client() as client:
         put = client.put("/v1/lists/stock", json=["cup", "saw", "gone"])

@@ -17,7 +17,7 @@ from groupnoise.core.words import inherit_docstring
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
 from groupnoise.recall.options import POOL, ItemFilter, RecallOptions, strongest_interest
-from groupnoise.recall.rankers import Ranker, VectorRanker
+from groupnoise.recall.rankers import Explanation, Ranker, VectorRanker
 from groupnoise.recall.recalled import Click, OneRecalled, Reasons, Recalled, noise_flags
 from groupnoise.recall.search import Eligible, Ranking, empty_ranking
 
@@ -281,7 +281,12 @@ class RecallModel:
         )
 
     def explain(
-        self, history: Sequence[ItemId], positions: IntArray, *, scope: str | None = None
+        self,
+        history: Sequence[ItemId],
+        positions: IntArray,
+        *,
+        scope: str | None = None,
+        led_by: IntArray | None = None,
     ) -> Reasons:
         """Return the contribution of each click of a history to the items at `positions`.
 
@@ -291,6 +296,9 @@ class RecallModel:
             Positions of recalled items in the item table.
         scope : {"group", "last"}, optional
             Which clicks are used; by default as the model was trained.
+        led_by : int64 ndarray of shape (n_items,), optional
+            Of an answer with interests the click that each item was scored by; see
+            :meth:`Recalled.clicks_behind`.
 
         Returns
         -------
@@ -301,6 +309,8 @@ class RecallModel:
         if len(known) == 0:
             return Reasons(clicks=[], shares=np.zeros((0, len(positions))))
         explanation = self.ranker.explain(known, positions, scope=scope)
+        if led_by is not None and len(positions):
+            explanation = self._explain_interests(explanation, known, positions, led_by)
         ids = self.items.ids_of(known)
         if explanation.weights is None:
             return Reasons([Click(item, None, None) for item in ids], explanation.shares)
@@ -312,6 +322,20 @@ class RecallModel:
             for item, weight, is_noise in zip(ids, explanation.weights.tolist(), flags, strict=True)
         ]
         return Reasons(clicks, explanation.shares)
+
+    def _explain_interests(
+        self, explanation: Explanation, known: IntArray, positions: IntArray, led_by: IntArray
+    ) -> Explanation:
+        """Return an explanation with the shares of items that were scored by one click each."""
+        shares = np.zeros((len(known), len(positions)))
+        for click in np.unique(led_by):
+            row, items = np.flatnonzero(known == click)[-1], np.flatnonzero(led_by == click)
+            alone = self.ranker.explain(known[row : row + 1], positions[items], scope="last")
+            shares[row, items] = alone.shares[0]
+        weights = explanation.weights
+        if weights is not None and not explanation.is_judged:
+            weights = shares.mean(axis=1)
+        return replace(explanation, shares=shares, weights=weights)
 
     def _resolve(
         self, histories: Sequence[Sequence[ItemId]]

@@ -58,6 +58,10 @@ class Recalled:
         is_item = self.positions[number] >= 0
         return self.positions[number][is_item], self.scores[number][is_item]
 
+    def clicks_behind(self, number: int) -> IntArray | None:
+        """Return `led_by` of one history without the padding."""
+        return None if self.led_by is None else self.led_by[number][self.positions[number] >= 0]
+
 
 class OneRecalled(NamedTuple):
     """The answer to one history, as plain lists."""
@@ -155,10 +159,9 @@ def _rows(
     for number, user in enumerate(users):
         positions, scores = recalled.row(number)
         source = "popularity" if recalled.from_popularity[number] else "history"
-        clicks = None
-        if recalled.led_by is not None:
-            clicks = _ids_or_none(recalled.led_by[number][recalled.positions[number] >= 0], items)
-        yield user, items.ids_of(positions), scores.tolist(), source, clicks
+        clicks = recalled.clicks_behind(number)
+        click_ids = None if clicks is None else _ids_or_none(clicks, items)
+        yield user, items.ids_of(positions), scores.tolist(), source, click_ids
 
 
 def _ids_or_none(positions: IntArray, items: ItemTable) -> list[Any]:

@@ -5,7 +5,7 @@ from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
 from groupnoise.recall import RecallOptions, open_artifact
 from groupnoise.recall.recalled import noise_flags
-from serving_support import write_shop
+from serving_support import write_neighbour_shop, write_shop
 
 
 def recalled_ids(model, history, **options):
@@ -124,6 +124,37 @@ def test_a_model_that_adds_evidence_weighs_clicks_by_what_they_brought(tmp_path)
     np.testing.assert_allclose(weights, reasons.shares[1:].mean(axis=1))
     assert sum(weights) == pytest.approx(1.0)
     assert [click.is_noise for click in reasons.clicks] == [None] * 3
+
+
+@pytest.mark.parametrize("kind", ["log-normalized", "evidence", "neighbours"])
+def test_with_interests_each_item_is_explained_by_the_click_that_scored_it(tmp_path, kind):
+    if kind == "neighbours":
+        model = open_artifact(write_neighbour_shop(tmp_path))
+    elif kind == "evidence":
+        rule = ScoringRule(
+            window_size=2, normalization="history", block_widths=(2,),
+            position_weights=((1.0, 0.5),), exponents=(0.5,),
+        )  # fmt: skip
+        model = open_artifact(write_shop(tmp_path, rule=rule))
+    else:
+        model = open_artifact(write_shop(tmp_path))
+    history = ["hammer", "tea", "hammer", "cup"]
+    recalled = model.recall([history], RecallOptions(top=2, interests=3, exclude_seen=False))
+    positions, led_by = recalled.row(0)[0], recalled.clicks_behind(0)
+    assert len(set(led_by.tolist())) > 1
+    reasons = model.explain(history, positions, led_by=led_by)
+    clicks = model.items.ids_of(led_by)
+    matched = [reasons.matched(column) for column in range(len(positions))]
+    assert [click.item for click, _ in matched] == clicks
+    np.testing.assert_allclose([share for _, share in matched], 1.0, rtol=1e-6)
+    np.testing.assert_allclose(reasons.shares.sum(axis=0), 1.0, rtol=1e-6)
+    assert not reasons.shares[0].any()  # a repeated click counts where it came last
+    whole = model.explain(history, positions)
+    if kind == "log-normalized":  # a group weight is of the history, whatever it led to
+        assert reasons.clicks == whole.clicks
+    if kind == "evidence":
+        weights = [click.weight for click in reasons.clicks]
+        np.testing.assert_allclose(weights, reasons.shares.mean(axis=1))
 
 
 def test_nothing_is_noise_where_no_click_agrees_with_another():

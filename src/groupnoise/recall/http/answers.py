@@ -77,8 +77,8 @@ def plain_answer(model: RecallModel, name: str, recalled: Recalled) -> bytes:
     for number, unknown in enumerate(recalled.unknown):
         positions, scores = recalled.row(number)
         parts = _items(model, positions.tolist(), scores.tolist())
-        if recalled.led_by is not None:
-            clicks = _clicks_behind(model, recalled, number)
+        clicks = _clicks_behind(model, recalled, number)
+        if clicks is not None:
             parts = [
                 f'{part[:-1]},"click":{_in_json(click)}}}'
                 for part, click in zip(parts, clicks, strict=True)
@@ -115,11 +115,15 @@ def _head(name: str, version: str) -> str:
     return f'{{"model":"{name}","version":{_in_json(version)},"results":['
 
 
-def _clicks_behind(model: RecallModel, recalled: Recalled, number: int) -> list[Any]:
-    """Return the click that led to each item of one history, None where none did."""
-    assert recalled.led_by is not None
-    clicks = recalled.led_by[number][recalled.positions[number] >= 0].tolist()
-    return [None if click < 0 else model.items.id_of(click) for click in clicks]
+def _clicks_behind(model: RecallModel, recalled: Recalled, number: int) -> list[Any] | None:
+    """Return the ids of the clicks that led to the items of one history; None without interests.
+
+    An item that popularity ranked has none.
+    """
+    clicks = recalled.clicks_behind(number)
+    if clicks is None:
+        return None
+    return [None if click < 0 else model.items.id_of(click) for click in clicks.tolist()]
 
 
 def _write_item(model: RecallModel, position: int) -> tuple[str, str]:
@@ -166,18 +170,17 @@ def recall_result(
 def ranked_items(model: RecallModel, recalled: Recalled, number: int) -> list[dict[str, Any]]:
     """Return the recalled items of one history; see `RankedItem`."""
     positions, scores = recalled.row(number)
-    is_led = recalled.led_by is not None
-    clicks = iter(_clicks_behind(model, recalled, number) if is_led else ())
+    clicks = _clicks_behind(model, recalled, number)
     return [
         {
             "item": item,
             "score": score,
             "title": model.items.title_of(position),
             "category": model.items.category_of(position),
-            **({"click": next(clicks)} if is_led else {}),
+            **({} if clicks is None else {"click": clicks[rank]}),
         }
-        for item, score, position in zip(
-            model.items.ids_of(positions), scores.tolist(), positions.tolist(), strict=True
+        for rank, (item, score, position) in enumerate(
+            zip(model.items.ids_of(positions), scores.tolist(), positions.tolist(), strict=True)
         )
     ]
 

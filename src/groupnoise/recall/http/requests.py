@@ -102,7 +102,7 @@ class Match(Described):
 
     item: int | str
     responsibility: float
-    """Part of the item's score this click brought."""
+    """The click's share of the item's score."""
 
 
 class RankedItem(Described):
@@ -116,7 +116,7 @@ class RankedItem(Described):
     """The click that stands for the item's interest."""
     matched: Match | None = None
     shares: list[float] | None = None
-    """Part of the score each click brought, in order."""
+    """Each click's share of the score, in order; with `interests` of the score by `click` alone."""
 
 
 class WeighedClick(Described):

@@ -390,7 +390,8 @@ def _recall_json(
         if given_up.is_set():
             return b""
         positions, _ = recalled.row(number)
-        reasons = model.explain(history, positions, scope=request.scope)
+        led_by = recalled.clicks_behind(number)
+        reasons = model.explain(history, positions, scope=request.scope, led_by=led_by)
         results.append(recall_result(model, recalled, number, reasons))
     answer = {"model": request.model, "version": model.version, "results": results}
     return as_json(answer)
