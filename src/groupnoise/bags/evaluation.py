@@ -172,7 +172,7 @@ def _add_level(
     figures |= {**level.with_background, "risk-coverage area": curve.area, **honest}
     constant |= {"risk-coverage area": 1.0 - constant["accuracy"], **honest_constant}
     result.metrics.update({f"{name} {each}": value for each, value in figures.items()})
-    result.majority.update({f"{name} {each}": value for each, value in constant.items()})
+    result.baseline.update({f"{name} {each}": value for each, value in constant.items()})
     result.curves[f"{name}s"] = curve.points()
     add_class_metrics(result.per_class, class_names, labels, by_class, f"{name}s", f"{name} ")
 

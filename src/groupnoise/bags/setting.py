@@ -45,9 +45,9 @@ from groupnoise.io.setting import (
 )
 
 MAX_FINGERPRINT_ROWS = 1024
-"""About how many instances tell a large bag from others; the checksum of all would take long."""
+"""About how many instances of a large bag enter its fingerprint; all of them would take long."""
 MAX_FINGERPRINT_VALUES = 1 << 28
-"""About how many features of all bags tell a set from others."""
+"""About how many feature values enter the fingerprint of a data set."""
 
 
 class BagSetting(Setting[BagDataset]):
@@ -61,7 +61,6 @@ class BagSetting(Setting[BagDataset]):
         "fill",
     )  # fmt: skip
     models = ("predict_bags",)
-    # An audit asks which instances match nothing, so they get somewhere to go.
     read = staticmethod(read_bags)
     subset = staticmethod(subset_bags)
     describe = staticmethod(describe_bags)
@@ -76,10 +75,10 @@ class BagSetting(Setting[BagDataset]):
         return len(dataset.bags)
 
     def hold_out(self, dataset: BagDataset, share: float, seed: int) -> IntArray:
-        """Return bags to keep out of training, never the last one of a class.
+        """Return bags to hold out of training, never the last one of a class.
 
-        Where the source has a split, all that is not for training; bags of a patient together, and
-        bags that share instances.
+        Where the source has a split, these are all bags that it does not assign to training.
+        Otherwise bags of one patient stay together, and so do bags that share instances.
         """
         if dataset.split is not None:
             return np.flatnonzero(dataset.split != "train")
@@ -92,7 +91,7 @@ class BagSetting(Setting[BagDataset]):
         check_two_labels(columns, dataset.labels, dataset.class_names)
 
     def arguments(self, dataset: BagDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the bags and the names of their labels, and whom bags come from."""
+        """Return the bags and their label names, and their patients if these are known."""
         named = {} if dataset.patients is None else {"patients": dataset.patients}
         return (dataset.bags, indicator_to_labels(dataset.labels, dataset.class_names)), named
 
@@ -116,11 +115,11 @@ class BagSetting(Setting[BagDataset]):
     def shares(self, dataset: BagDataset, held_out: IntArray) -> dict[str, Any]:
         """Return how frequent labels of bags are, and of instances where their truth is known."""
         names, truth = dataset.class_names, dataset.instance_labels
-        found = {"bag": class_frequencies(np.delete(dataset.labels, held_out, axis=0), names)}
+        shares = {"bag": class_frequencies(np.delete(dataset.labels, held_out, axis=0), names)}
         if truth is not None and (truth >= 0).any():
             truth = truth[~np.isin(dataset.bags.group_of_object, held_out)]
-            found["instance"] = class_frequencies(truth[:, None] == np.arange(len(names)), names)
-        return found
+            shares["instance"] = class_frequencies(truth[:, None] == np.arange(len(names)), names)
+        return shares
 
     def answer(
         self, fitted: Any, dataset: BagDataset, *, top: int = 10, exclude_seen: bool = True
@@ -132,22 +131,23 @@ class BagSetting(Setting[BagDataset]):
         rows, bags = instance_sources(dataset)
         order = np.argsort(rows, kind="stable")
         try:
-            found = object_probabilities(fitted, dataset.bags)
+            probabilities = object_probabilities(fitted, dataset.bags)
         except DataError:
-            if dataset.source_rows is not None:  # asked in their order, it tells rows of the file
+            if dataset.source_rows is not None:
+                # In the order of the file, the message names the row of the file.
                 fitted.predict_proba(dataset.bags.objects[order])
             raise
-        answered = predicted_columns(fitted, np.column_stack(found))
-        notes = threshold_notes(fitted, dataset.bags, answered)
-        probability, background = (each[order] for each in found)
+        predicted = predicted_columns(fitted, np.column_stack(probabilities))
+        notes = threshold_notes(fitted, dataset.bags, predicted)
+        probability, background = (each[order] for each in probabilities)
         labels = fitted.classes_.tolist()
         labels.append(background_name([str(label) for label in labels]))
-        everything, best = np.c_[probability, background], answered[order]
+        with_background, best = np.c_[probability, background], predicted[order]
         columns = {
             "row": rows[order].tolist(),
             "bag": bags[order].tolist(),
             "label": [labels[each] for each in best.tolist()],
-            "probability": everything[np.arange(len(best)), best].tolist(),
+            "probability": with_background[np.arange(len(best)), best].tolist(),
         }
         if background.any():
             columns["background"] = background.tolist()
@@ -200,13 +200,13 @@ class BagSetting(Setting[BagDataset]):
         """Return the features of all instances."""
         return dataset.bags.objects
 
-    def known_as(self, dataset: BagDataset) -> dict[str, NDArray[np.uint64]]:
-        """Return checksums of the ids of bags and of their patients, where the source says them."""
-        said = {"names": dataset.bag_ids, "patients": dataset.patients}
+    def identity_fingerprints(self, dataset: BagDataset) -> dict[str, NDArray[np.uint64]]:
+        """Return fingerprints of the ids of bags and patients, where the source has them."""
+        ids_by_kind = {"names": dataset.bag_ids, "patients": dataset.patients}
         return {
-            part: fingerprints_of(str(each).encode() for each in words)
-            for part, words in said.items()
-            if words is not None
+            kind: fingerprints_of(str(each).encode() for each in ids)
+            for kind, ids in ids_by_kind.items()
+            if ids is not None
         }
 
     def group_content(self, dataset: BagDataset, row: int) -> bytes:
@@ -220,7 +220,7 @@ class BagSetting(Setting[BagDataset]):
 def instance_sources(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
     """Return the row of the source and the id of the bag of each instance.
 
-    Sets that are not read from a table number both in the order they come in.
+    Rows of data that does not come from a table are numbered in their own order.
     """
     rows = dataset.source_rows
     if rows is None:

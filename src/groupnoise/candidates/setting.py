@@ -72,7 +72,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         return len(dataset.features)
 
     def hold_out(self, dataset: PartialLabelDataset, share: float, seed: int) -> IntArray:
-        """Return rows to keep out of training, copies together, never the last one of a class."""
+        """Return rows to hold out of training, equal rows together, never the last of a class."""
         clusters = first_equal_rows(dataset.features)
         return draw_held_out(dataset.candidates, share, seed, clusters=clusters)
 
@@ -107,20 +107,20 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     def shares(self, dataset: PartialLabelDataset, held_out: IntArray) -> dict[str, Any]:
         """Return how frequent candidates are, and true labels where they are known."""
         names, truth = dataset.class_names, dataset.truth
-        found = {
+        shares = {
             "candidates": class_frequencies(np.delete(dataset.candidates, held_out, axis=0), names)
         }
         if truth is not None and (truth >= 0).any():
             truth = np.delete(truth, held_out)
             labels = truth[truth >= 0][:, None] == np.arange(len(names))
-            found["truth"] = class_frequencies(labels, names)
-        return found
+            shares["truth"] = class_frequencies(labels, names)
+        return shares
 
     def answer(
         self, fitted: Any, dataset: PartialLabelDataset, *, top: int = 10, exclude_seen: bool = True
     ) -> Answers:
         """Return a label for each row, and the best of its candidates where it has some."""
-        dataset, _ = _as_spelt(fitted, dataset)
+        dataset, _ = _with_model_spelling(fitted, dataset)
         probabilities = fitted.predict_proba(dataset.features)
         best = probabilities.argmax(axis=1)
         columns: dict[str, list[Any]] = {
@@ -242,15 +242,17 @@ def _add_label_truth(draft: Description, dataset: PartialLabelDataset, truth: In
     ]
 
 
-def _as_spelt(fitted: Any, dataset: PartialLabelDataset) -> tuple[PartialLabelDataset, list[str]]:
-    """Return rows with the labels as a model spells them, and what is to be said of that."""
+def _with_model_spelling(
+    fitted: Any, dataset: PartialLabelDataset
+) -> tuple[PartialLabelDataset, list[str]]:
+    """Return rows with the labels as a model spells them, and notes about those that differ."""
     known = [str(label) for label in fitted.classes_.tolist()]
-    names, candidates, truth, said = match_model_labels(
+    names, candidates, truth, notes = match_model_labels(
         dataset.class_names, dataset.candidates, dataset.truth, known, "rows"
     )
     weights = dataset.weights if len(names) == len(dataset.class_names) else None
     spelt = replace(dataset, class_names=names, candidates=candidates, truth=truth, weights=weights)
-    return spelt, said
+    return spelt, notes
 
 
 def evaluate_candidates(
@@ -267,7 +269,7 @@ def evaluate_candidates(
     `fitted`: ours or a baseline. `shares`: how frequent labels were in training, as
     `CandidateSetting.shares` says it; where that is not known, labels of these rows are counted.
     """
-    dataset, notes = _as_spelt(fitted, dataset)
+    dataset, notes = _with_model_spelling(fitted, dataset)
     columns = match_classes(dataset.class_names, fitted.classes_)
     probabilities = np.asarray(fitted.predict_proba(dataset.features), dtype=np.float64)
     aligned = align_columns(probabilities, columns)

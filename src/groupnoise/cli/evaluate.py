@@ -369,11 +369,11 @@ def _small_sample_notes(result: Evaluation, units: str, part: str) -> tuple[str,
 
 def _show(result: Evaluation) -> None:
     longest = max(26, *(len(name) for name in result.metrics)) + 2
-    if result.majority:
-        typer.echo(f"{'':<{longest}}{'model':>8}{result.beside:>12}")
+    if result.baseline:
+        typer.echo(f"{'':<{longest}}{'model':>8}{result.baseline_name:>12}")
     for name, value in result.metrics.items():
-        beside = result.majority.get(name)
-        cell = f"{beside:>12.4f}" if beside is not None else " " * 12 * bool(result.majority)
+        other = result.baseline.get(name)
+        cell = f"{other:>12.4f}" if other is not None else " " * 12 * bool(result.baseline)
         ends = result.intervals.get(name)
         spread = "" if ends is None else f"   [{ends[0]:.4f}, {ends[1]:.4f}]"
         typer.echo((f"{name:<{longest}}{value:>8.4f}{cell}" + spread).rstrip())
@@ -383,7 +383,7 @@ def _show(result: Evaluation) -> None:
     width = max(5, min(24, max(map(len, result.per_class))))
     widths = [max(7, len(name) + 2) for name in figures]
     titles = [name.rjust(n) for name, n in zip(figures, widths, strict=True)]
-    typer.echo(f"\n{result.parts:<{width}}" + "".join(titles))
+    typer.echo(f"\n{result.breakdown:<{width}}" + "".join(titles))
     for number, (label, found) in enumerate(result.per_class.items()):
         if number == MAX_CLASSES:
             typer.echo(f"... and {len(result.per_class) - number} more; see --json")

@@ -372,7 +372,7 @@ def _hold_out(found: LoadedData, request: _Request) -> tuple[Any, Any, str | Non
     if request.protocol is None:
         held_out = found.setting.hold_out(found.dataset, request.validation, request.seed)
         return held_out, found.setting.without(found.dataset, held_out), None
-    split = found.setting.divide(found.dataset, request.protocol)
+    split = found.setting.split_by_protocol(found.dataset, request.protocol)
     for note in split.notes:
         echo_err(note)
     return np.unique(split.test.users), split.train, split.protocol.word

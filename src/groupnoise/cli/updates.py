@@ -164,7 +164,7 @@ def _share_known(found: LoadedData, before: Any) -> float | None:
     from groupnoise.io.folders.training_record import unpacked
 
     remembered = unpacked(before.trained)
-    return found.setting.share_begun(found.dataset, remembered) if len(remembered) else None
+    return found.setting.share_found(found.dataset, remembered) if len(remembered) else None
 
 
 def _check_old(found: LoadedData, model: Path, known_items: Any, before: Any) -> None:
@@ -216,7 +216,7 @@ def _without_held_out(setting: Any, old: Any, before: Any) -> tuple[Any, Any]:
     if not learned.held_out:
         return old, before
     if learned.protocol:
-        return setting.divide(old, learned.protocol).train, before
+        return setting.split_by_protocol(old, learned.protocol).train, before
     return setting.without(old, learned.rows), before
 
 

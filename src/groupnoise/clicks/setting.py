@@ -68,7 +68,7 @@ class ClickSetting(Setting[ClickDataset]):
     audit_parameters: ClassVar[dict[str, Any]] = {"linear": None, "encoder": None}
     judged_by_protocol = True
     models = ("recommend",)
-    divide = staticmethod(split_histories)
+    split_by_protocol = staticmethod(split_histories)
     audit_source = ClickSource
 
     def read(
@@ -143,7 +143,7 @@ class ClickSetting(Setting[ClickDataset]):
         """Rank the last click of each history, or the test clicks of a protocol."""
         if protocol is None:
             return evaluate_histories(fitted, dataset, rows, at=at, seed=seed)
-        split = self.divide(dataset, protocol)
+        split = self.split_by_protocol(dataset, protocol)
         return evaluate_queries(fitted, dataset, split.test, counts=split.counts, at=at, seed=seed)
 
     def answer(
@@ -272,9 +272,9 @@ class ClickSetting(Setting[ClickDataset]):
             timestamps=None,
         )
 
-    def are_among(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> BoolArray:
-        """Return which histories are known, or begin one of the same user that is."""
-        is_known = super().are_among(dataset, fingerprints)
+    def matching_groups(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> BoolArray:
+        """Return which histories have one of some fingerprints, or begin one that has."""
+        is_known = super().matching_groups(dataset, fingerprints)
         sizes = dataset.histories.sizes
         users, owner = np.unique(dataset.user_ids, return_inverse=True)
         longest = np.zeros(len(users), dtype=np.int64)
@@ -282,8 +282,8 @@ class ClickSetting(Setting[ClickDataset]):
         # Of one user all are beginnings of one history, as `scored` cuts them.
         return np.asarray(sizes <= longest[owner])
 
-    def share_begun(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> float:
-        """Return the share of some checksums that histories have, or the beginnings of some."""
+    def share_found(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> float:
+        """Return the share of some fingerprints that histories or their beginnings have."""
         sizes = dataset.histories.sizes
         n_looked = max(1, round(len(sizes) * min(1.0, MAX_CHECKED_CLICKS / sizes.sum())))
         rows = np.random.default_rng(0).permutation(len(sizes))[:n_looked]

@@ -38,28 +38,26 @@ class Evaluation:
     """Metrics of a model on some groups.
 
     `metrics`: values by name.
-    `majority`: the same metrics of the trivial baseline, the most frequent class or the most
-    popular
-        items; empty if there is none.
-    `per_class`: metrics of single classes.
+    `baseline`: the same metrics of the trivial baseline, which always answers the most frequent
+        class or the most popular items; empty if there is none.
+    `per_class`: metrics of single classes, or of single buckets of items.
     `counts`: numbers of groups, objects, and targets unknown to the model.
     `notes`: caveats, one sentence each.
-    `beside`: the name of the baseline: "majority" or "popularity".
-    `parts`: the kind of entries of `per_class`: "class" or "bucket".
-    `intervals`: ends of the intervals of some metrics.
-    `rows`: the figures of every group, as columns of a table; empty where there are none.
-    `curves`: risk-coverage curves by what is answered about ("rows", "bags", "instances"):
-        "coverage", the share of the surest that are answered, and "risk", the share of wrong
-        answers.
+    `baseline_name`: "majority" or "popularity".
+    `breakdown`: what an entry of `per_class` stands for: "class" or "bucket".
+    `intervals`: lower and upper ends of the confidence intervals of some metrics.
+    `rows`: the metrics of every group, as columns of a table; empty where there are none.
+    `curves`: risk-coverage curves of predictions for "rows", "bags" or "instances": "coverage", the
+        share of the most confident predictions that are kept, and "risk", their error rate.
     """
 
     metrics: dict[str, float]
     counts: dict[str, int]
-    majority: dict[str, float] = field(default_factory=dict)
+    baseline: dict[str, float] = field(default_factory=dict)
     per_class: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    beside: str = "majority"
-    parts: str = "class"
+    baseline_name: str = "majority"
+    breakdown: str = "class"
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     rows: dict[str, NDArray[Any]] = field(default_factory=dict)
     curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -107,11 +105,11 @@ class Setting(ABC, Generic[Data]):
     name: str
     """What `--setting` takes."""
     units: str
-    """Name of its groups, in the plural."""
+    """What its groups are called, in the plural."""
     object_name: str
-    """Name of what a row of a file describes."""
+    """What a row of a file describes."""
     held_out_words: str = "{} held out"
-    """Phrase about held-out groups."""
+    """Phrase about held-out groups, with a place for their number."""
     column_options: tuple[str, ...]
     """Options of the reader that name columns."""
     has_features: bool = True
@@ -119,13 +117,13 @@ class Setting(ABC, Generic[Data]):
     is_streamed: bool = False
     """Whether its files are converted in blocks, as they may be larger than memory."""
     answers_rows: bool = True
-    """Whether its answers are about single rows of a table."""
+    """Whether it predicts for single rows of a table."""
     audit_parameters: ClassVar[dict[str, Any]] = {}
     """Parameters of the estimators that an audit fits."""
     judged_by_protocol: bool = False
     """Whether `evaluate` takes a `protocol` and lengths of a list, `at`."""
     models: tuple[str, ...]
-    """Methods that only estimators of this setting have."""
+    """Methods that its estimators have and those of other settings lack."""
 
     @abstractmethod
     def read(self, source: Any, *, report: Report | None = None, **options: Any) -> Data:
@@ -145,9 +143,9 @@ class Setting(ABC, Generic[Data]):
 
     @abstractmethod
     def hold_out(self, dataset: Data, share: float, seed: int) -> IntArray:
-        """Return the groups to keep out of training, in rising order; none if none can be spared.
+        """Return the groups to hold out of training, in ascending order; none if all are needed.
 
-        `share`: how much of it, from 0 to 1.
+        `share`: share of the groups, from 0 to 1.
         """
 
     def without(self, dataset: Data, rows: IntArray) -> Data:
@@ -171,8 +169,8 @@ class Setting(ABC, Generic[Data]):
     ) -> Evaluation:
         """Measure a fitted model.
 
-        `dataset`: the data, with the labels that the figures need. `rows`: the groups to score; all
-        by default. `seed`: decides what is drawn, such as negatives.
+        `dataset`: the data, with the labels that the metrics need. `rows`: the groups to score; all
+        by default. `seed`: seed of random draws, such as those of negatives.
         """
 
     def shares(self, dataset: Data, held_out: IntArray) -> dict[str, Any]:
@@ -185,8 +183,8 @@ class Setting(ABC, Generic[Data]):
     ) -> Answers:
         """Return the predictions of a fitted model.
 
-        `dataset`: the data; labels may be missing. `top`: how many items to recommend, where items
-        are recommended. `exclude_seen`: whether those of the history itself are left out there.
+        `dataset`: the data; labels may be missing. `top`: how many items a recommender returns.
+        `exclude_seen`: whether it leaves out the items of the history itself.
         """
 
     @abstractmethod
@@ -229,26 +227,32 @@ class Setting(ABC, Generic[Data]):
         """Return fingerprints of groups, independent of the file format."""
         return fingerprints_of(self.group_content(dataset, int(row)) for row in rows)
 
-    def known_as(self, dataset: Data) -> dict[str, NDArray[np.uint64]]:
-        """Return fingerprints of the "names" and "patients" of groups, if they have any."""
+    def identity_fingerprints(self, dataset: Data) -> dict[str, NDArray[np.uint64]]:
+        """Return fingerprints of the "names" and the "patients" of groups, by these keys.
+
+        A key is missing where the source names none.
+        """
         return {}
 
-    def are_among(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> BoolArray:
-        """Return which groups have one of these fingerprints, shape (n_groups,)."""
+    def matching_groups(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> BoolArray:
+        """Return which groups have one of some fingerprints, shape (n_groups,)."""
         rows = np.arange(self.n_groups(dataset))
         return np.isin(self.group_fingerprints(dataset, rows), fingerprints)
 
-    def share_begun(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> float:
-        """Return the share of fingerprints found among groups, also among those that grew."""
+    def share_found(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> float:
+        """Return the share of some fingerprints that belong to groups of a data set.
+
+        A click history also counts as found if clicks were added to it since.
+        """
         rows = np.arange(self.n_groups(dataset))
         return float(np.isin(fingerprints, self.group_fingerprints(dataset, rows)).mean())
 
     def scored(self, dataset: Data, result: Evaluation) -> Data:
-        """Return the groups that an evaluation of all data scored."""
+        """Return the groups that an evaluation of a whole data set scored."""
         return dataset
 
-    def divide(self, dataset: Data, protocol: str) -> Any:
-        """Return the data split by a click protocol, a `HistorySplit`."""
+    def split_by_protocol(self, dataset: Data, protocol: str) -> Any:
+        """Return a click log split into training and test clicks, a `HistorySplit`."""
         raise ParameterError(
             f"--protocol is for click logs (rs); {dataset.name} is {self.name} data."
         )
@@ -277,9 +281,9 @@ class Setting(ABC, Generic[Data]):
     ) -> Any:
         """Fit an estimator and name its columns as the data does.
 
-        `estimator`: of this setting, ours or a baseline. `dataset`: what to train on. `on_epoch`:
-        set in an estimator that has epochs. `named`: passed to `fit`: `checkpoint`, `workers`,
-        `truth`; what is None is left out.
+        `estimator`: ours or a baseline, of this setting. `dataset`: the training data. `on_epoch`:
+        set as a parameter of estimators that have it. `named`: further arguments of `fit`:
+        `checkpoint`, `workers`, `truth`; those that are None are left out.
         """
         from sklearn.utils.validation import has_fit_parameter
 
@@ -379,12 +383,12 @@ def check_two_labels(
 def evaluation_record(evaluation: Evaluation) -> Mapping[str, Any]:
     """Return an evaluation as plain values, ready for JSON: figures first, by their names."""
     record: dict[str, Any] = {**evaluation.metrics, **evaluation.counts}
-    if evaluation.majority:
-        record[evaluation.beside] = evaluation.majority
+    if evaluation.baseline:
+        record[evaluation.baseline_name] = evaluation.baseline
     if evaluation.intervals:
         record["intervals"] = {name: list(ends) for name, ends in evaluation.intervals.items()}
     if evaluation.per_class:
-        record[f"per_{evaluation.parts}"] = evaluation.per_class
+        record[f"per_{evaluation.breakdown}"] = evaluation.per_class
     if evaluation.curves:
         record["risk_coverage"] = evaluation.curves
     if evaluation.notes:

@@ -311,7 +311,7 @@ def compare_under_protocol(
     on_fit: Callable[[str, int, float | None], None] | None = None,
 ) -> ProtocolComparison:
     """Fit all methods on the training clicks of a protocol and evaluate them on its targets."""
-    split = setting.divide(dataset, protocol)
+    split = setting.split_by_protocol(dataset, protocol)
 
     def fit_on(number: int) -> Fit:
         return lambda entry: fit_and_judge(setting, dataset, split, entry, seed + number)

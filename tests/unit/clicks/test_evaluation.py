@@ -124,7 +124,7 @@ def test_new_targets_are_judged_apart_from_what_was_clicked_before(shop, fitted)
     new = np.flatnonzero(~np.array(again))
     hits = [hit_per_row(ranks.n_better[[row]], ranks.n_tied[[row]], 10)[0] for row in new]
     assert found.metrics["new-item HIT@10"] == pytest.approx(np.mean(hits))
-    assert found.majority["new-item HIT@10"] < found.metrics["new-item HIT@10"]
+    assert found.baseline["new-item HIT@10"] < found.metrics["new-item HIT@10"]
     low, high = found.intervals["new-item HIT@10"]
     assert low < found.metrics["new-item HIT@10"] < high
     assert f"{sum(again)} of {len(rows)} targets clicked before" in found.notes[0]

@@ -108,8 +108,8 @@ def evaluate_queries(
         popular,
         per_class=judged.buckets(at[0]),
         notes=(*describe_counts(all_counts), *notes),
-        beside="popularity",
-        parts="bucket",
+        baseline_name="popularity",
+        breakdown="bucket",
         intervals={
             name: (found.low, found.high) for name, found in judged.intervals(at, seed).items()
         },

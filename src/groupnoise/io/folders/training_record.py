@@ -53,7 +53,7 @@ class TrainingRecord:
     `options`: columns and the form of the file, as its reader takes them.
     `trained`: fingerprints of groups that were trained on, of 8 bytes each, in base 64.
     `names`: those of what their source calls these groups and the patients they come from; see
-        `Setting.known_as`.
+        `Setting.identity_fingerprints`.
     `protocol`: the protocol that held clicks out; empty where only last clicks of some were.
     `earlier`: fingerprints of the data that earlier trainings of this model saw, the first of them
         first.
@@ -111,7 +111,9 @@ class TrainingRecord:
             held_out=held_out.tolist(),
             options=options,
             trained=_packed(setting.group_fingerprints(dataset, rows)),
-            names={k: _packed(each[rows]) for k, each in setting.known_as(dataset).items()},
+            names={
+                k: _packed(each[rows]) for k, each in setting.identity_fingerprints(dataset).items()
+            },
             protocol=protocol,
             shares=setting.shares(dataset, held_out),
             newest=None if times is None or not len(times) else float(np.max(times)),
@@ -173,7 +175,7 @@ class TrainingRecord:
         """
         return {
             part: np.isin(each, unpacked(self.names[part]))
-            for part, each in setting.known_as(dataset).items()
+            for part, each in setting.identity_fingerprints(dataset).items()
             if part in self.names
         }
 
@@ -278,7 +280,7 @@ def _estimate_overlap(setting: Setting[Any], dataset: Any, packed: str, n_groups
     remembered = unpacked(packed)
     if not len(remembered):
         return 0
-    is_found = setting.are_among(dataset, remembered)
+    is_found = setting.matching_groups(dataset, remembered)
     share = min(1.0, len(remembered) / max(1, n_groups))
     return min(len(is_found), round(int(is_found.sum()) / share))
 
