@@ -43,11 +43,11 @@ def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
     begun, go_on, explained = threading.Event(), threading.Event(), []
     explain = RecallModel.explain
 
-    def slow_explain(self, history, positions, *, scope):
+    def slow_explain(self, history, positions, **options):
         explained.append(history)
         begun.set()
         go_on.wait(10)
-        return explain(self, history, positions, scope=scope)
+        return explain(self, history, positions, **options)
 
     monkeypatch.setattr(RecallModel, "explain", slow_explain)
     service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))
