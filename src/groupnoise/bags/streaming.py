@@ -15,7 +15,7 @@ from groupnoise.bags.search.decide import MIN_BAGS, Outcome, SearchRequest, deci
 from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.full_training import draw_held_out_bags, train_on_all
 from groupnoise.bags.search.held_out_bags import calibrate_ensemble, combine_members, draw_folds
-from groupnoise.bags.search.members import TAUGHT
+from groupnoise.bags.search.members import PSEUDO_LABELS
 from groupnoise.bags.search.out_of_fold import search_rows
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
@@ -49,11 +49,11 @@ def decide_from_memory_or_disk(
     taken = sample_bags(labels, generator)
     sample = subsample_instances(bags, taken, search_rows(labels), generator)
     own = None if patients is None else patients[taken]
-    # What is trained from disk in the end are members alone: a student would not be one of them.
+    # The final training from disk supports no students.
     given = (
         None
         if request.given is None
-        else [each for each in request.given if each[1].get("likelihood") != TAUGHT]
+        else [each for each in request.given if each[1].get("likelihood") != PSEUDO_LABELS]
     )
     request = replace(request, given=given, students=False)
     outcome = decide_members(sample, labels[taken], classes, negative, request, generator, own)

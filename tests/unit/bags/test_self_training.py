@@ -15,11 +15,11 @@ from groupnoise.bags.search.held_out_bags import HeldOutBags, HeldOutPredictions
 from groupnoise.bags.search.members import BagProblem, MemberSettings
 from groupnoise.bags.search.self_training import (
     BagKernel,
-    Lesson,
-    bags_to_learn_from,
+    StudentTrainingSet,
+    draw_student_bags,
     labels_within_bags,
     rows_of_bags,
-    taught_model,
+    train_student_model,
 )
 from groupnoise.bags.search.students import held_out_student, share_of_student
 from groupnoise.core.groups import Groups
@@ -27,7 +27,7 @@ from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import ParameterError
 
-SETTINGS = MemberSettings("taught", "standard", "kernel", weight_decay=0.1, width=2.0)
+SETTINGS = MemberSettings("pseudo_labels", "standard", "kernel", weight_decay=0.1, width=2.0)
 
 
 def rings(n_bags=120, seed=0):
@@ -102,8 +102,8 @@ def test_a_kernel_without_a_bag_is_one_that_never_saw_it(monkeypatch):
 def test_a_student_tells_more_than_its_teacher():
     bags, labels, truth = rings(100)
     log_p = unsure(truth, 3)
-    lesson = Lesson(bags.objects, log_p, labels, bags.group_of_object)
-    model = taught_model(lesson, SETTINGS, seed=0)
+    training_set = StudentTrainingSet(bags.objects, log_p, labels, bags.group_of_object)
+    model = train_student_model(training_set, SETTINGS, seed=0)
     new, _, new_truth = rings(100, seed=1)
     with torch.no_grad():
         logits = model.logits(
@@ -159,15 +159,15 @@ def test_a_student_counts_by_what_it_tells_of_held_out_bags():
     assert share_of_student(judge, [(good, 1.0)], bad) < 0.15
 
 
-def test_a_lesson_is_bounded_and_whole_bags_are_drawn(monkeypatch):
+def test_a_training_set_of_a_student_is_bounded_and_made_of_whole_bags(monkeypatch):
     monkeypatch.setattr(self_training, "MAX_ROWS", 100)
     monkeypatch.setattr(self_training, "MAX_BAG_ROWS", 30)
     sizes = np.r_[np.full(40, 3), 31]
-    part = bags_to_learn_from(sizes, seed=0)
+    part = draw_student_bags(sizes, seed=0)
     assert len(part) == 33
     assert 40 not in part
-    assert len(bags_to_learn_from(np.full(40, 31), seed=0)) == 0
-    assert len(bags_to_learn_from(np.full(40, 10), seed=0)) == 0
+    assert len(draw_student_bags(np.full(40, 31), seed=0)) == 0
+    assert len(draw_student_bags(np.full(40, 10), seed=0)) == 0
     segments = Segments(torch.tensor([2, 3, 1]))
     place, bag = rows_of_bags(segments, np.array([0, 2]))
     assert place.tolist() == [0, 1, 5]
@@ -183,7 +183,7 @@ def fitted(**parameters):
 def test_a_default_fit_takes_a_student_and_keeps_it_in_files(tmp_path):
     model, bags, labels, _ = fitted()
     taken = {each["likelihood"]: weight for weight, each in model.decisions_.members}
-    assert taken["taught"] > 0.2
+    assert taken["pseudo_labels"] > 0.2
     assert "self-training" in model.decisions_.summary()
     new, _, new_truth = rings(seed=1)
     assert np.mean(model.predict(new) == new_truth) > 0.9
@@ -197,12 +197,12 @@ def test_a_default_fit_takes_a_student_and_keeps_it_in_files(tmp_path):
 
 def test_who_asks_for_members_gets_no_student():
     model, *_ = fitted(encoder="identity")
-    assert all(each["likelihood"] != "taught" for _, each in model.decisions_.members)
+    assert all(each["likelihood"] != "pseudo_labels" for _, each in model.decisions_.members)
 
 
 def test_a_student_needs_somebody_to_learn_from():
     bags, labels, _ = rings(20)
-    alone = [(1.0, {"likelihood": "taught", "encoder": "kernel"})]
+    alone = [(1.0, {"likelihood": "pseudo_labels", "encoder": "kernel"})]
     with pytest.raises(ParameterError, match="learn from others"):
         MaxMatchingMILClassifier(ensemble=alone).fit(bags, labels)
 
@@ -212,7 +212,7 @@ def test_bags_that_are_read_from_disk_have_no_student():
     streamed = StreamedGroups(bags.objects, bags.offsets)
     given = [
         (0.5, {"likelihood": "noisy_or"}),
-        (0.5, {"likelihood": "taught", "encoder": "kernel", "width": 2.0}),
+        (0.5, {"likelihood": "pseudo_labels", "encoder": "kernel", "width": 2.0}),
     ]
     model = MaxMatchingMILClassifier(ensemble=given, random_state=0).fit(streamed, labels)
     assert len(model.ensemble_.members) == 1

@@ -16,7 +16,7 @@ from groupnoise.bags.search.ensemble import BagEnsemble
 from groupnoise.bags.search.final_fit import FinalEnsemble, fit_ensemble
 from groupnoise.bags.search.held_out_bags import HeldOutBags, pooled_log_odds
 from groupnoise.bags.search.member_search import SearchResult, search_members
-from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
+from groupnoise.bags.search.members import FORESTS, PSEUDO_LABELS, STATISTICS, MemberSettings
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import as_option, bag_options, facts_of_bags
 from groupnoise.bags.search.shared_instances import OVERLAP_WARNING, find_shared_instances
@@ -186,11 +186,11 @@ def _given_members(
 ) -> SearchResult:
     """Take the members that were given; only whether bags share a background may be found out."""
     options = [as_option(MemberSettings(**parameters)) for _, parameters in given]
-    if all(each.parameters["likelihood"] in (TAUGHT, STATISTICS) for each in options):
+    if all(each.parameters["likelihood"] in (PSEUDO_LABELS, STATISTICS) for each in options):
         raise ParameterError(
             "ensemble names no member that learns about instances from bags: members whose "
-            f"likelihood is {TAUGHT!r} learn from others, and {STATISTICS!r} sees whole bags; add "
-            "one with another likelihood."
+            f"likelihood is {PSEUDO_LABELS!r} learn from others, and {STATISTICS!r} sees whole "
+            "bags; add one with another likelihood."
         )
     if looks_for_background:
         search.detect_background(options, search.n_folds)

@@ -20,7 +20,7 @@ from groupnoise.bags.search.held_out_bags import (
     pooled_log_odds,
 )
 from groupnoise.bags.search.member_weights import POSITIVE, SEVERAL_LARGE, WHOLE, choose_members
-from groupnoise.bags.search.members import STATISTICS, TAUGHT
+from groupnoise.bags.search.members import PSEUDO_LABELS, STATISTICS
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.core.arrays import IntArray
 from groupnoise.decisions.portfolio import Option
@@ -51,7 +51,7 @@ def fit_ensemble(
 ) -> FinalEnsemble:
     """Return the members taken, trained on all bags, with their answers on one scale."""
     whole = [each for each in taken if each[0].parameters["likelihood"] == STATISTICS]
-    students = [each for each in taken if each[0].parameters["likelihood"] == TAUGHT]
+    students = [each for each in taken if each[0].parameters["likelihood"] == PSEUDO_LABELS]
     own = [each for each in taken if each not in (*whole, *students)]
     if is_calibrated and search.is_sample:
         return _reweight_on_all_bags(search, own, whole, negative, is_given)
@@ -62,11 +62,12 @@ def fit_ensemble(
             search.out_of_fold(option, folds, options)
     members = search.fit_members(options)
     found = [search.out_of_fold(option, folds) for option in options] if is_calibrated else []
-    for student in students:  # of all other members
-        taught = _taught(search, student[0], own, members, found)
-        if taught is not None:
-            members, own = [*members, taught[0]], [*own, student]
-            found += [] if taught[1] is None else [taught[1]]
+    for option, weight in students:  # of all other members
+        student = _train_student(search, option, own, members, found)
+        if student is not None:
+            member, predictions = student
+            members, own = [*members, member], [*own, (option, weight)]
+            found += [] if predictions is None else [predictions]
     own, whole = _normalized(own, whole)
     ensemble = combine_members(
         _with_weights(members, [weight for _, weight in own]),
@@ -81,27 +82,28 @@ def fit_ensemble(
     return FinalEnsemble(ensemble, [*own, *whole], search.held_out, search.taken, found)
 
 
-def _taught(
+def _train_student(
     search: BagSearch,
     option: Option,
     own: Sequence[tuple[Option, float]],
     members: Sequence[FittedMember],
     found: Sequence[HeldOutPredictions],
 ) -> tuple[FittedMember, HeldOutPredictions | None] | None:
-    """Return a student of members, and what it says of held-out bags if any were held out.
+    """Return a student of members, and its predictions of held-out bags if any were held out.
 
-    None where too few bags fit into a lesson. `own`: the members and their weights. `members`:
-    trained on all bags. `found`: what they say of held-out ones.
+    None where too few bags fit into its training set. `own`: the members and their weights.
+    `members`: trained on all bags. `found`: their predictions of held-out bags.
     """
-    weighed = _with_weights(members, [weight for _, weight in own])
-    teacher, said = combine_members(weighed, [], search.all_labels, None), None
+    weighted = _with_weights(members, [weight for _, weight in own])
+    teacher, predictions = combine_members(weighted, [], search.all_labels, None), None
     if found:
         teacher = calibrate_ensemble(teacher, found, search.held_out)
-        said = search.taught(option, own)
-        if said is None:
+        predictions = search.out_of_fold_student(option, own)
+        if predictions is None:
             return None
-    member = search.fit_student(option, teacher, None if said is None else said.answer)
-    return None if member is None else (member, said)
+    answer = None if predictions is None else predictions.answer
+    member = search.fit_student(option, teacher, answer)
+    return None if member is None else (member, predictions)
 
 
 def _reweight_on_all_bags(

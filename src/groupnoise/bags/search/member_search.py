@@ -19,7 +19,7 @@ from groupnoise.bags.search.member_weights import (
     choose_members,
     has_background,
 )
-from groupnoise.bags.search.members import FORESTS, STATISTICS, TAUGHT, MemberSettings
+from groupnoise.bags.search.members import FORESTS, PSEUDO_LABELS, STATISTICS, MemberSettings
 from groupnoise.bags.search.out_of_fold import BagSearch
 from groupnoise.bags.search.portfolio import as_option, decay_variants, family, statistics_options
 from groupnoise.bags.search.students import share_of_student, student_settings
@@ -38,9 +38,9 @@ N_RESCALED = 3
 """Of several labels: families that are tried under every scaling."""
 N_STD_ERRORS = 2.0
 """Standard errors by which a family must be behind on the first folds to be given up."""
-OF_STUDENTS = {"scaling", "background"}
-"""Parameters that may be given where a student is trained: of others it has none, so that who gives
-them asks for members that have."""
+STUDENT_PARAMETERS = {"scaling", "background"}
+"""Parameters that users may set and still get a student. It has no others, so whoever sets another
+one asks for members that have it."""
 LARGE_INPUT = 150_000
 """Instances times features above which hidden layers are tried under the best scaling alone."""
 
@@ -65,15 +65,17 @@ def search_members(
     *,
     students: bool = True,
 ) -> SearchResult:
-    """Compare options on held-out bags and choose who answers.
+    """Compare options on held-out bags and choose the members of the ensemble.
 
-    Result: who was tried and who was taken. `search`: the bags and their folds. `options`: what may
-    be tried, the safest first. `explicit`: parameters the user gave. `budget`: seconds after which
-    no further trial is begun. `on_progress`: called with a record per trial. `students`: whether a
-    student of the members taken may be trained.
+    `search`: the bags and their folds. `options`: candidates, the safest first. `explicit`:
+    parameters that the user set. `budget`: seconds after which no further trial starts.
+    `on_progress`: called with a record per trial. `students`: whether a student of the chosen
+    members may be trained.
     """
     trials = _Trials(search, budget, on_progress, 2 * len(options))
-    trials.may_teach = students and not search.is_sample and not set(explicit) - OF_STUDENTS
+    trials.may_add_student = (
+        students and not search.is_sample and not set(explicit) - STUDENT_PARAMETERS
+    )
     if search.held_out.uses_witness_rate:
         every, taken = _search_binary(trials, options, explicit)
     else:
@@ -84,14 +86,14 @@ def search_members(
         if len(taken) > 1
         else "One setting is clearly ahead on held-out bags."
     )
-    share = sum(weight for each, weight in taken if each.parameters["likelihood"] == TAUGHT)
+    share = sum(weight for each, weight in taken if each.parameters["likelihood"] == PSEUDO_LABELS)
     if share:
         why += (
             " A student learned the labels that these settings give instances of training bags "
             f"(self-training); by held-out bags it counts {share:.0%}."
         )
-    # Those that see bags as a whole are judged by bags alone: their scores mean something else.
-    apart = (STATISTICS, TAUGHT)
+    # Whole-bag members are scored on bags alone, so their scores are not comparable.
+    apart = (STATISTICS, PSEUDO_LABELS)
     others = {each.name for each in every if each.parameters["likelihood"] in apart}
     alike = [trial for trial in trials.done if trial.option not in others]
     why = " ".join([why, *explain_not_best(alike, taken[0][0].name)])
@@ -109,7 +111,7 @@ class _Trials:
         n_expected: int,
     ) -> None:
         self.search, self.budget = search, budget
-        self.may_teach = False
+        self.may_add_student = False
         self.watch = Stopwatch()
         self.done: list[Trial] = []
         self._report = _reporter(on_progress, n_expected)
@@ -174,23 +176,23 @@ def _search_binary(
 
 
 def _add_student(trials: _Trials, taken: list[tuple[Option, float]]) -> list[tuple[Option, float]]:
-    """Let a student of the members taken answer too, as far as held-out bags speak for it."""
+    """Add a student of the chosen members, with the weight that held-out bags support."""
     search = trials.search
-    if not trials.may_teach or trials.is_late:
+    if not trials.may_add_student or trials.is_late:
         return taken
-    said = [(search.out_of_fold(option, search.n_folds), weight) for option, weight in taken]
-    assert said[0][0].log_p is not None
+    teachers = [(search.out_of_fold(option, search.n_folds), weight) for option, weight in taken]
+    assert teachers[0][0].log_p is not None
     n_named = search.problem.n_named + search.has_negative
     settings = student_settings(
         [MemberSettings(**option.parameters) for option, _ in taken],
-        background=said[0][0].log_p.shape[1] > n_named,
+        background=teachers[0][0].log_p.shape[1] > n_named,
     )
     option = as_option(settings)
-    student = search.taught(option, taken)
+    student = search.out_of_fold_student(option, taken)
     if student is None:
         return taken
     trials.rank([option], search.n_folds)
-    share = share_of_student(search.held_out, said, student)
+    share = share_of_student(search.held_out, teachers, student)
     if not share:
         return taken
     return [*((each, (1.0 - share) * weight) for each, weight in taken), (option, share)]

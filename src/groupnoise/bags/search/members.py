@@ -34,7 +34,7 @@ BAG_QUANTIFIERS = {
     "inherited": "average",
     "label_set": "noisy_or",
     "matching": "noisy_or",
-    "taught": "noisy_or",
+    "pseudo_labels": "noisy_or",
 }
 """Quantifiers that predict bags for likelihoods that are not quantifiers."""
 NOISY_OR_ALTERNATIVES = ("odds", "max")
@@ -42,7 +42,7 @@ NOISY_OR_ALTERNATIVES = ("odds", "max")
 over all of them drowns it."""
 FORESTS = (TREES, RANDOM_TREES) = ("trees", "random trees")
 """Encoders of members that are forests, of positive and negative bags."""
-TAUGHT, KERNEL = "taught", "kernel"
+PSEUDO_LABELS, KERNEL = "pseudo_labels", "kernel"
 """The likelihood and the encoder of a student of other members (:mod:`.self_training`)."""
 STATISTICS = "statistics"
 """The likelihood of whole-bag members, which do not predict instances."""

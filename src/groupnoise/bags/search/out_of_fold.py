@@ -22,14 +22,14 @@ from groupnoise.bags.search.forests_and_kernels import MAX_SUPPORT, StatisticsKe
 from groupnoise.bags.search.full_training import HELD_OUT, train_on_all
 from groupnoise.bags.search.held_out_bags import HeldOutBags, HeldOutPredictions, draw_folds
 from groupnoise.bags.search.members import (
+    PSEUDO_LABELS,
     STATISTICS,
-    TAUGHT,
     MemberSettings,
     bag_presence,
     bag_quantifiers,
     make_problem,
 )
-from groupnoise.bags.search.students import held_out_student, taught_member
+from groupnoise.bags.search.students import held_out_student, train_student
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
@@ -81,7 +81,7 @@ class BagSearch:
         self.folds = draw_folds(self.labels, self.n_folds, generator, of_taken)
         self.exclusive = bool((labels.sum(axis=1) <= 1).all())
         self.held_out = HeldOutBags(self.problem, self.exclusive, by_candidates)
-        self._taught: tuple[Groups, BoolArray] | None = None
+        self._training_bags: tuple[Groups, BoolArray] | None = None
         self._rows: dict[str, tuple[Scaler, Tensor]] = {}
         self._kernels: dict[tuple[str, float, bool], StatisticsKernel] = {}
         self._found: dict[tuple[str, int], HeldOutPredictions] = {}
@@ -94,7 +94,7 @@ class BagSearch:
     @property
     def is_sample(self) -> bool:
         """Whether a part of all bags to hold out is larger than what settings are compared on."""
-        return HELD_OUT * len(self.bags) < len(self.all_bags) and self._taught is None
+        return HELD_OUT * len(self.bags) < len(self.all_bags) and self._training_bags is None
 
     def scaled(self, scaling: str) -> tuple[Scaler, Tensor]:
         """Return a scaling, and the instances under it."""
@@ -141,7 +141,7 @@ class BagSearch:
             self.out_of_fold(option, n_folds, options)
             for option in options
             if not option.parameters["background"]
-            and option.parameters["likelihood"] not in (STATISTICS, TAUGHT)
+            and option.parameters["likelihood"] not in (STATISTICS, PSEUDO_LABELS)
         ]
         if not found or not self.held_out.finds_background(found, self.folds < n_folds):
             return False
@@ -193,37 +193,41 @@ class BagSearch:
                 results.append(found)
         return results
 
-    def taught(
+    def out_of_fold_student(
         self, option: Option, teachers: Sequence[tuple[Option, float]]
     ) -> HeldOutPredictions | None:
-        """Return what a student of members says of bags that neither it nor they have seen.
+        """Return predictions of a student for bags that neither it nor its teachers have seen.
 
-        None where too few bags fit into a lesson. `teachers`: members and their weights.
+        None where too few bags fit into its training set. `teachers`: members and their weights.
         """
         key = option.name, self.n_folds
         if key not in self._found:
             settings = MemberSettings(**option.parameters)
             options = [each for each, _ in teachers]
-            said = [(self.out_of_fold(each, self.n_folds, options), w) for each, w in teachers]
+            predictions = [
+                (self.out_of_fold(each, self.n_folds, options), weight) for each, weight in teachers
+            ]
             rows = self.scaled(settings.scaling)[1]
-            found = held_out_student(settings, said, self.held_out, rows, self.folds, self.seed)
-            if found is None:
+            student = held_out_student(
+                settings, predictions, self.held_out, rows, self.folds, self.seed
+            )
+            if student is None:
                 return None
-            self._found[key] = found
+            self._found[key] = student
         return self._found[key]
 
     def fit_student(
         self, option: Option, teacher: BagEnsemble, answer: str | None
     ) -> FittedMember | None:
-        """Return a student of members that were trained on all bags; None as :meth:`taught` does.
+        """Return a student of members that were trained on all bags.
 
-        `teacher`: the members, their free target last. `answer`: quantifier by which the student
-        answers of bags.
+        None where too few bags fit into its training set. `teacher`: the members, their free target
+        last. `answer`: quantifier by which the student predicts bags.
         """
         settings = MemberSettings(**option.parameters)
-        bags, labels = self._taught or (self.all_bags, self.all_labels)
+        bags, labels = self._training_bags or (self.all_bags, self.all_labels)
         scaler = self.scaled(settings.scaling)[0]
-        return taught_member(settings, teacher, scaler, bags, labels, self.seed, answer)
+        return train_student(settings, teacher, scaler, bags, labels, self.seed, answer)
 
     def _whole_bags(self, option: Option) -> HeldOutPredictions:
         """Return what a member says that sees bags as a whole."""
@@ -263,17 +267,17 @@ class BagSearch:
         (n_bags, n_classes). `negative`: column of the negative label.
         """
         named = labels if negative is None else np.delete(labels, negative, axis=1)
-        self._taught = bags, named
+        self._training_bags = bags, named
 
     def fit_members(self, options: Sequence[Option]) -> list[FittedMember]:
         """Return members trained on all bags; what was trained on them already is not again."""
         fitted: dict[str, FittedMember] = {}
         for option in options:
             found = self._found.get((option.name, self.n_folds))
-            if found is not None and found.member is not None and self._taught is None:
+            if found is not None and found.member is not None and self._training_bags is None:
                 fitted[option.name] = found.member
         waiting = [option for option in options if option.name not in fitted]
-        bags, labels = self._taught or (self.all_bags, self.all_labels)
+        bags, labels = self._training_bags or (self.all_bags, self.all_labels)
         settings = [self.settings_for_all(option) for option in waiting]
         said = [self._found.get((option.name, self.n_folds)) for option in waiting]
         # Held-out bags calibrate the quantifier that they chose, and no other.

@@ -1,4 +1,4 @@
-"""Students among the members of a search: how they are judged, weighed, and trained in the end."""
+"""Students among the members of a search: held-out predictions, weight, and final training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from groupnoise.bags.search.held_out_bags import (
 from groupnoise.bags.search.member_weights import credible_share
 from groupnoise.bags.search.members import (
     KERNEL,
-    TAUGHT,
+    PSEUDO_LABELS,
     MemberSettings,
     bag_presence,
     bag_quantifiers,
@@ -32,11 +32,11 @@ from groupnoise.bags.search.self_training import (
     MAX_ROWS,
     RIDGE,
     WIDTH,
-    Lesson,
-    bags_to_learn_from,
+    StudentTrainingSet,
+    draw_student_bags,
     rows_of_bags,
     student_logits,
-    taught_model,
+    train_student_model,
 )
 from groupnoise.bags.search.witness_rate import with_background
 from groupnoise.core.arrays import BoolArray, IntArray
@@ -45,20 +45,21 @@ from groupnoise.core.scaling import LANDMARKS, Scaler
 from groupnoise.core.threads import threads_to_solve
 
 SHARES = {0.0: 1.0, 0.25: 1.0, 0.5: 1.0, 0.75: 0.5}
-"""Weights that a student may have beside its teachers, and how credible each is."""
+"""Shares of the total weight that a student may get, and their prior credibility."""
 
 Teachers = Sequence[tuple[HeldOutPredictions, float]]
-"""What members say of held-out bags, and how much each counts."""
+"""Held-out predictions of members, and the weight of each."""
 
 
 def student_settings(teachers: Sequence[MemberSettings], *, background: bool) -> MemberSettings:
-    """Return a student of members, the heaviest first; it sees the features as that one does.
+    """Return the settings of a student; its features are scaled as those of the first teacher.
 
-    `background`: whether instances may have a target that no bag is asked for.
+    `teachers`: by weight, the heaviest first. `background`: whether there is a target for instances
+    of none of the labels.
     """
     scalings = (each.scaling for each in teachers if each.scaling != LANDMARKS)
     return MemberSettings(
-        TAUGHT,
+        PSEUDO_LABELS,
         next(scalings, "standard"),
         KERNEL,
         background=background,
@@ -76,13 +77,14 @@ def held_out_student(
     folds: IntArray,
     seed: int,
 ) -> HeldOutPredictions | None:
-    """Return what a student says of bags that neither it nor its teachers have seen.
+    """Return predictions of a student for bags that neither it nor its teachers have seen.
 
-    None where too few bags fit into a lesson. In each fold it learns from what the copies of the
-    members that have not seen this fold say of all others, brought to a scale by these others.
+    None where too few bags fit into its training set. For each fold a student is trained on
+    pseudo-labels of the other folds. They come from the copies of the teachers that have not seen
+    this fold, and are calibrated on the other folds alone.
 
-    `rows` (n_rows, n_features): scaled instances. `folds`: of the bags. `seed`: decides the bags
-    learned from, where they are many.
+    `rows` (n_rows, n_features): scaled instances. `folds`: the fold of each bag. `seed`: decides
+    which bags are drawn where there are too many.
     """
     problem = bags.problem
     segments, sizes = problem.segments, problem.segments.sizes.numpy()
@@ -93,22 +95,27 @@ def held_out_student(
     logits = torch.zeros(len(rows), 1 if binary else averaged.shape[1])
     for fold in np.unique(folds):
         seen = np.flatnonzero(folds != fold)
-        found = calibrate_instances(
+        calibration = calibrate_instances(
             averaged[torch.from_numpy(rows_of_bags(segments, seen)[0])],
             problem.subset(seen),
             free,
             shares_background=bags.shares_background,
         )
-        part = seen[bags_to_learn_from(sizes[seen], seed)]
-        if not len(part):
+        drawn = seen[draw_student_bags(sizes[seen], seed)]
+        if not len(drawn):
             return None
-        place, bag = rows_of_bags(segments, part)
-        said = [_of_copy(each, int(fold), place) for each, _ in teachers]
+        positions, bag = rows_of_bags(segments, drawn)
+        of_copies = [_predict_by_copy(each, int(fold), positions) for each, _ in teachers]
         log_p = calibrated_log_probabilities(
-            averaged_log_odds(said, weights, units), found.scale, found.shift, free=free
+            averaged_log_odds(of_copies, weights, units),
+            calibration.scale,
+            calibration.shift,
+            free=free,
         )
-        lesson = Lesson(rows[place].numpy(), log_p.numpy(), problem.labels[part], bag)
-        model = taught_model(lesson, settings, seed)
+        training_set = StudentTrainingSet(
+            rows[positions].numpy(), log_p.numpy(), problem.labels[drawn], bag
+        )
+        model = train_student_model(training_set, settings, seed)
         held, _ = rows_of_bags(segments, np.flatnonzero(folds == fold))
         logits[held] = student_logits(model, rows[held], binary=binary)
     of_bags = {
@@ -120,27 +127,27 @@ def held_out_student(
     return bags.evaluate_member(logits, of_bags, settings)
 
 
-def _of_copy(said: HeldOutPredictions, copy: int, rows: IntArray) -> Tensor:
-    """Return log P(target | instance) by one copy of a member."""
-    assert said.copies is not None
-    logits = said.copies[torch.from_numpy(rows), copy]
+def _predict_by_copy(teacher: HeldOutPredictions, copy: int, rows: IntArray) -> Tensor:
+    """Return log P(target | instance) of some instances by one copy of a teacher."""
+    assert teacher.copies is not None
+    logits = teacher.copies[torch.from_numpy(rows), copy]
     log_p = member_log_probabilities(logits, logits.shape[1] == 1)
-    return log_p if said.background is None else with_background(log_p, said.background)
+    return log_p if teacher.background is None else with_background(log_p, teacher.background)
 
 
 def share_of_student(bags: HeldOutBags, teachers: Teachers, student: HeldOutPredictions) -> float:
-    """Return how much a student counts beside its teachers, by the evidence of held-out bags."""
-    found = [
+    """Return the share of a student in the total weight, by the evidence of held-out bags."""
+    evidence = [
         bags.evaluate_average(
-            [*((said, (1.0 - share) * weight) for said, weight in teachers), (student, share)]
+            [*((each, (1.0 - share) * weight) for each, weight in teachers), (student, share)]
         ).sum()
         for share in SHARES
     ]
-    return credible_share(SHARES, found)
+    return credible_share(SHARES, evidence)
 
 
 @threads_to_solve(MAX_ROWS)
-def taught_member(
+def train_student(
     settings: MemberSettings,
     teacher: BagEnsemble,
     scaler: Scaler,
@@ -149,16 +156,19 @@ def taught_member(
     seed: int,
     answer: str | None,
 ) -> FittedMember | None:
-    """Return a student of members trained on all bags; None where too few bags fit into a lesson.
+    """Return a student trained on pseudo-labels of all bags, or of as many as it can learn from.
 
-    `teacher`: its answers have the free target last. `scaler`: of what the student sees. `labels`
-    (n_bags, n_named): of the bags. `answer`: quantifier by which it answers of bags.
+    None where too few bags fit into its training set.
+
+    `teacher`: predicts the free target last. `scaler`: scales the features of the student. `labels`
+    (n_bags, n_named): of the bags. `answer`: quantifier by which the student predicts bags.
     """
-    part = bags_to_learn_from(np.asarray(bags.sizes), seed)
-    if not len(part):
+    drawn = draw_student_bags(np.asarray(bags.sizes), seed)
+    if not len(drawn):
         return None
-    some = bags.subset(part)
+    some = bags.subset(drawn)
     log_p = teacher.log_probabilities(some.objects).numpy()
     rows = scaler(some.objects)
-    lesson = Lesson(rows, log_p, labels[part], some.group_of_object)
-    return FittedMember(settings, 1.0, scaler, taught_model(lesson, settings, seed), answer=answer)
+    training_set = StudentTrainingSet(rows, log_p, labels[drawn], some.group_of_object)
+    model = train_student_model(training_set, settings, seed)
+    return FittedMember(settings, 1.0, scaler, model, answer=answer)
