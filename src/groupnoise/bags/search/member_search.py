@@ -170,9 +170,8 @@ def _search_binary(
         ranking += trials.rank(deep, search.n_folds, lambda _: deep)
     if forests:
         ranking += trials.rank(forests, search.n_folds)
-    taken = _add_student(trials, trials.choose(ranking, POSITIVE))
-    options = [*options, *(each for each, _ in taken if each not in options)]
-    return _add_whole_bag_members(trials, options, taken, explicit)
+    # No student: what it learns of positive instances tells little that its teachers did not.
+    return _add_whole_bag_members(trials, options, trials.choose(ranking, POSITIVE), explicit)
 
 
 def _add_student(trials: _Trials, taken: list[tuple[Option, float]]) -> list[tuple[Option, float]]:
