@@ -23,7 +23,7 @@ def write(path: str, header: list[str], rows: list[list[object]]) -> None:
 
 pixels = [f"pixel{number}" for number in range(64)]
 
-# A bag is five to nine digits under one label; which digit has it is not said.
+# A bag is five to nine digits under one label; which digit has it is unknown.
 bags = load_digit_bags(250, part="train", random_state=0)
 names = [bags.class_names[row.argmax()] for row in bags.labels]
 write(

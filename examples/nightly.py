@@ -21,13 +21,13 @@ from pathlib import Path
 
 import polars as pl
 
-JUDGED_SHARE = 0.05
+TEST_SHARE = 0.05
 """Fraction of the newest clicks that is held out of training."""
 MEASURE = "NDCG@10"
 
 
 def groupnoise(*words: object) -> str:
-    """Run a command and return what it printed; its own sentence ends the night if it fails."""
+    """Run a command and return its output; exit if it fails."""
     line = [sys.executable, "-m", "groupnoise", *map(str, words)]
     done = subprocess.run(line, stdout=subprocess.PIPE, text=True)
     if done.returncode:
@@ -36,7 +36,7 @@ def groupnoise(*words: object) -> str:
 
 
 def split(log: Path, work: Path, night: str) -> None:
-    """Cut the log (user, item and time, a number) into what is trained on and what judges."""
+    """Cut the log (user, item and time, a number) into training and test clicks."""
     folder = work / night
     if served_model(work) == folder / "model":
         sys.exit(f"{night} is what is served; give the night another name.")
@@ -49,7 +49,7 @@ def split(log: Path, work: Path, night: str) -> None:
         )
     shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
     folder.mkdir(parents=True)
-    newest = clicks.select(pl.col("time").quantile(1 - JUDGED_SHARE)).collect().item()
+    newest = clicks.select(pl.col("time").quantile(1 - TEST_SHARE)).collect().item()
     is_new = pl.col("time") > newest
     past = clicks.filter(~is_new)
     past.collect().write_parquet(folder / "past.parquet")
@@ -62,8 +62,8 @@ def split(log: Path, work: Path, night: str) -> None:
     )
     known = past.join(targets, on="user", how="semi").select("user", "item", "time")
     # Only those who had clicked before: the others are answered by popularity, by either model.
-    judged = pl.concat([known, targets.join(past, on="user", how="semi")])
-    judged.collect().write_parquet(folder / "judged.parquet")
+    test = pl.concat([known, targets.join(past, on="user", how="semi")])
+    test.collect().write_parquet(folder / "test.parquet")
 
 
 def convert(work: Path, night: str) -> None:
@@ -90,9 +90,9 @@ def evaluate(work: Path, night: str) -> None:
     folder, served = work / night, served_model(work)
     against = [] if served is None else ["--against", served]
     columns = ["--user", "user", "--item", "item", "--time", "time"]
-    judged = folder / "judged.parquet"
+    test = folder / "test.parquet"
     answer = groupnoise(
-        "evaluate", folder / "model", judged, "--setting", "rs", "--json", *columns, *against
+        "evaluate", folder / "model", test, "--setting", "rs", "--json", *columns, *against
     )
     (folder / "evaluation.json").write_text(answer)
 
@@ -110,16 +110,16 @@ def decide(work: Path, night: str) -> bool:
     """Promote tonight's model unless it is significantly worse; return whether it is served."""
     evaluation = json.loads((work / night / "evaluation.json").read_text())
     ahead = [value for name, value in evaluation.items() if name.startswith("ahead of")]
-    said = f"{MEASURE} {evaluation[f'full {MEASURE}']:.4f}"
+    summary = f"{MEASURE} {evaluation[f'full {MEASURE}']:.4f}"
     if ahead:
         mean, low, high = ahead[0][MEASURE]
-        said += f", ahead of the one that is served by {mean:.4f} [{low:.4f}, {high:.4f}]"
+        summary += f", ahead of the one that is served by {mean:.4f} [{low:.4f}, {high:.4f}]"
         if high < 0:
-            print(f"{night}: kept: {said}")
+            print(f"{night}: kept: {summary}")
             return False
     groupnoise("versions", "promote", work / "registry")
     (work / "served.json").write_text(json.dumps({"model": str(work / night / "model")}))
-    print(f"{night}: promoted: {said}")
+    print(f"{night}: promoted: {summary}")
     return True
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ask a recall service with curl: ./recall.sh http://127.0.0.1:8000 item [item ...]
-# A service that wants a token finds it in GROUPNOISE_TOKEN. Quotes in ids are not escaped here.
+# The token, if the service needs one, is read from GROUPNOISE_TOKEN. Quotes in ids are not escaped here.
 set -euo pipefail
 address=$1
 shift

@@ -17,7 +17,7 @@ N_HASHES, N_WORDS = 512, 12
 
 
 def write_texts(n_texts: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """Write short messages: a few words of their topic among words that say nothing."""
+    """Write short messages: a few words of their topic among uninformative words."""
     generator = np.random.default_rng(seed)
     names = list(TOPICS)
     topics = generator.integers(len(names), size=n_texts)

@@ -23,7 +23,7 @@ from groupnoise.io.folders.array_folder import (
 Arrays = Mapping[str, NDArray[Any]]
 
 LARGEST_VALUE = 1e15
-"""Of a vector or a score: products and sums of smaller ones stay finite in single precision."""
+"""Largest value of a vector or score, so that products and sums stay finite in float32."""
 _REQUIRED = {"version": str, "kind": str}
 _OPTIONAL = {
     "categories": list,
@@ -38,20 +38,20 @@ _OPTIONAL = {
 def check_artifact(manifest: Mapping[str, Any], arrays: Arrays, *, every_value: bool) -> None:
     """Refuse an artifact whose parts are missing, of another type, or do not fit together.
 
-    `arrays`: the arrays it names. `every_value`: False passes over the values of vectors,
-    neighbours and texts, which would have to be read from a disk for that; what there is one number
-    of per item is always looked at.
+    `arrays`: the arrays it names. `every_value`: False skips the values of vectors, neighbours and
+    texts, which would have to be read from disk; arrays with one number per item are always
+    checked.
     """
     _check_manifest(manifest)
     n_items = _check_ids(arrays, every_value=every_value)
-    _check_stated(manifest, "n_items", n_items)
+    _check_manifest_value(manifest, "n_items", n_items)
     _check_columns(manifest, arrays, n_items)
     for name in ("titles", "search_text"):
         if name in arrays:
             _check_text(name, arrays, n_items, every_value=every_value)
     if manifest["kind"] == "vectors":
         width = _check_vectors(arrays, n_items, every_value=every_value)
-        _check_stated(manifest, "dimension", width - 1)
+        _check_manifest_value(manifest, "dimension", width - 1)
     elif manifest["kind"] == "neighbours":
         _check_neighbours(arrays, n_items, every_value=every_value)
 
@@ -69,7 +69,7 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
         raise ModelFileError(f"its manifest cannot be shown ({error}).") from None
 
 
-def _check_stated(manifest: Mapping[str, Any], name: str, actual: int) -> None:
+def _check_manifest_value(manifest: Mapping[str, Any], name: str, actual: int) -> None:
     stated = manifest.get(name, actual)
     if isinstance(stated, bool) or stated != actual:
         raise ModelFileError(f"its manifest gives {stated!r} as {name} where it is {actual}.")
@@ -85,8 +85,8 @@ def _check_ids(arrays: Arrays, *, every_value: bool) -> int:
     if ids.dtype.kind == "S":
         _check_text_ids(ids)
     if every_value:
-        in_order = ids[order]
-        if not (in_order[1:] > in_order[:-1]).all():
+        sorted_ids = ids[order]
+        if not (sorted_ids[1:] > sorted_ids[:-1]).all():
             raise ModelFileError("the stored id_order does not sort the ids, or one occurs twice.")
     return n_items
 
@@ -96,7 +96,7 @@ def _check_text_ids(ids: NDArray[Any]) -> None:
     for _, part in blocks(rows):
         if part.max() < 0x80:
             continue  # plain ASCII, the usual case
-        # Where no row begins inside a character, rows are sound if all of them together are.
+        # If no row begins inside a character, rows are valid if their concatenation is.
         is_sound = not ((part[:, 0] & 0xC0) == 0x80).any()
         if not (is_sound and _is_utf8(part.reshape(-1))):
             raise ModelFileError("the stored ids are not text in UTF-8.")
@@ -140,7 +140,7 @@ def _is_utf8(text: NDArray[np.uint8]) -> bool:
 
 
 def _check_vectors(arrays: Arrays, n_items: int, *, every_value: bool) -> int:
-    """Return how wide the target vectors are, their bias included."""
+    """Return the width of the target vectors with their bias."""
     targets = require_array(arrays, "target_vectors", types=("f4",), shape=(n_items, None))
     width = int(targets.shape[1])
     if width < 2:

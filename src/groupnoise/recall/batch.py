@@ -1,4 +1,4 @@
-"""Batch recall: a file of histories in, a file of recalled items out; interrupted runs resume."""
+"""Batch recall for a file of histories, in parts, so that interrupted runs can be resumed."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from groupnoise.recall.recalled import CSV_HEADER, check_recall_format, join_par
 
 BLOCK_HISTORIES = 4096
 IN_MEMORY_BYTES = 1 << 28
-"""A log larger than this is put in order on disk."""
+"""A log larger than this is sorted on disk."""
 
 OnBlock = Callable[["BatchProgress"], None]
 
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far a batch recall has come.
+    """The progress of a batch recall.
 
     `n_histories`: histories answered so far, those of an interrupted run included.
     `n_clicks`, `n_unknown`: items in those histories, and how many the model does not know.
@@ -89,13 +89,13 @@ def recall_file(
     options : RecallOptions, optional
         How to recall.
     resume : bool, default=False
-        Go on with an interrupted run of the same model, options and input.
+        Resume an interrupted run of the same model, options and input.
     n_threads : int, optional
         Blocks answered at a time; by default one per core.
     on_block : callable, optional
         Called with a :class:`BatchProgress` after each block.
     report : callable, optional
-        Told of each guess about the file, one sentence at a time.
+        Called with a sentence for each guess about the file.
     remembered : dict, optional
         Columns of the log that the model learned, taken where the file has them too and `columns`
         does not say otherwise.
@@ -292,7 +292,7 @@ class _Parts:
 def _plan(
     model: RecallModel, histories: Path | str, options: RecallOptions, columns: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what must be equal for a run to be resumed."""
+    """Return the record that must be equal for a run to be resumed."""
     plan = {
         "artifact": model.version,
         "options": options.as_record(),

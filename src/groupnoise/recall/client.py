@@ -59,7 +59,7 @@ class Client(ServiceRequests):
         clicked: Sequence[ItemId] = (),
         propensity: Sequence[float] | None = None,
     ) -> int:
-        """Tell the service what was shown of an answer, and what was clicked.
+        """Report the items of an answer that were shown and clicked.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Client(ServiceRequests):
         shown : sequence of item ids, default=()
             The items shown.
         clicked : sequence of item ids, default=()
-            The items clicked, of those shown now or told of before.
+            The items clicked, of those shown now or reported before.
         propensity : sequence of float, optional
             The chance of each item to be shown; equal by default.
 
@@ -99,7 +99,7 @@ class Client(ServiceRequests):
         return self._run(self._similar(item, top))
 
     def model(self) -> dict[str, Any]:
-        """Return what the service says of its model: version, items, card.
+        """Return the description of the model: version, items, card.
 
         Returns
         -------
@@ -192,7 +192,7 @@ class AsyncClient(ServiceRequests):
         clicked: Sequence[ItemId] = (),
         propensity: Sequence[float] | None = None,
     ) -> int:
-        """Tell the service what was shown of an answer, and what was clicked."""
+        """Report the items of an answer that were shown and clicked."""
         return await self._run(self._feedback(answer, user, shown, clicked, propensity))
 
     async def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ class AsyncClient(ServiceRequests):
         return await self._run(self._similar(item, top))
 
     async def model(self) -> dict[str, Any]:
-        """Return what the service says of its model."""
+        """Return the description of the model."""
         return await self._run(self._model())
 
     async def lists(self) -> list[dict[str, Any]]:

@@ -3,10 +3,10 @@
 With g(y) the vector of an item, b_y its bias and q the query of a history, every engine that ranks
 by inner product ranks as the model does over the rows
 
-    v_y = [g(y), b_y],   asked with [q, 1],
+    v_y = [g(y), b_y],   queried with [q, 1],
 
-for their product is q . g(y) + b_y, and what a history is normalized by orders nothing. That
-takes a model whose history is one query: the evidence of all clicks, or the last click alone.
+since their product is q . g(y) + b_y, and the normalizer of a history does not change the order.
+That needs a model whose history is one query: the evidence of all clicks, or the last click alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from groupnoise.recall.rankers import VectorRanker
 from groupnoise.recall.registry import served_folder
 from groupnoise.recall.vectors import MatchingVectors
 
-ABOUT = "about.json"
+METADATA_FILE = "about.json"
 ROWS_AT_ONCE = 10_000
 POINTS_AT_ONCE = 1000
 """Points of one request to Qdrant, which accepts 32 MB by default."""
@@ -67,7 +67,7 @@ _Writer = Callable[[Path, RecallModel, MatchingVectors, "str | None"], None]
 def query_vectors(
     model: RecallModel, histories: Sequence[Sequence[ItemId]], *, scope: str | None = None
 ) -> Float32Array:
-    """Return the vectors to ask a nearest-neighbour engine with, one per history.
+    """Return the query vectors of histories for a nearest-neighbour engine.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def export_vectors(
         Written whole or not at all; what an earlier export wrote there is replaced.
     to : {"parquet", "qdrant", "pgvector", "onnx"}
         `items.parquet`; a collection and its points as Qdrant's requests; a table and its rows as
-        PostgreSQL reads them; or the graph that turns a history into the vector to ask with.
+        PostgreSQL reads them; or the graph that computes the query vector of a history.
     scope : {"group", "last"}, optional
         As in :class:`RecallOptions`; by default as the model was trained.
 
@@ -153,7 +153,7 @@ def export_vectors(
     check_choice("to", to, WRITERS)
     vectors = single_query_vectors(model, scope)
     rule = vectors.rule.with_scope(scope)
-    with replace_folder(Path(folder), marked_by=ABOUT) as place:
+    with replace_folder(Path(folder), marked_by=METADATA_FILE) as place:
         WRITERS[to](place, model, vectors, scope)
         about = {
             "to": to,
@@ -164,7 +164,7 @@ def export_vectors(
             "clicks": rule.clicks_used,
             "lost": list(LOST),
         }
-        write_json(place / ABOUT, about)
+        write_json(place / METADATA_FILE, about)
         return sorted(path.name for path in place.iterdir())
 
 
@@ -176,7 +176,7 @@ def _blocks(n_rows: int, size: int) -> Iterator[IntArray]:
 def _last_click_queries(
     vectors: MatchingVectors, scope: str | None, positions: IntArray
 ) -> Float32Array | None:
-    """Return the query vector of each item as the last click; None for added evidence."""
+    """Return the query vector of each item as the last click; None if evidence is summed."""
     if vectors.rule.with_scope(scope).normalization == "history":
         return None
     ones = np.ones((len(positions), 1), dtype=np.float32)
@@ -207,9 +207,9 @@ def _write_parquet(
                     [row.get("categories", []) for row in about], arrow.list_(arrow.string())
                 ),
             }
-            own = _last_click_queries(vectors, scope, positions)
-            if own is not None:
-                columns["query"] = rows_of(own)
+            queries = _last_click_queries(vectors, scope, positions)
+            if queries is not None:
+                columns["query"] = rows_of(queries)
             table = arrow.table(columns)
             writer = writer or parquet.ParquetWriter(place / "items.parquet", table.schema)
             writer.write_table(table)
@@ -251,8 +251,8 @@ def _write_pgvector(
     width, has_query = vectors.dimension + 1, False
     with (place / "items.tsv").open("w", encoding="utf-8", newline="\n") as stream:
         for positions in _blocks(len(model.items), ROWS_AT_ONCE):
-            own = _last_click_queries(vectors, scope, positions)
-            has_query = own is not None
+            queries = _last_click_queries(vectors, scope, positions)
+            has_query = queries is not None
             for row, position in enumerate(positions.tolist()):
                 about = _payload(model, position)
                 quoted = (_array_element(name) for name in about.get("categories", []))
@@ -263,8 +263,8 @@ def _write_pgvector(
                     repr(float(model.items.popularity[position])),
                     _vector(vectors.targets[position]),
                 ]
-                if own is not None:
-                    cells.append(_vector(own[row]))
+                if queries is not None:
+                    cells.append(_vector(queries[row]))
                 stream.write("\t".join(cells) + "\n")
     query = f",\n    query vector({width}) NOT NULL" if has_query else ""
     table = _TABLE.format(id_type=id_type, width=width, query=query)
@@ -339,7 +339,7 @@ def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
             for name, kind, default, shape in MLFLOW_OPTIONS
         ]
     )
-    with replace_folder(Path(folder), marked_by=ABOUT) as place:
+    with replace_folder(Path(folder), marked_by=METADATA_FILE) as place:
         pyfunc.save_model(
             path=str(place / "model"),
             loader_module=__name__,
@@ -350,7 +350,7 @@ def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
         for path in list((place / "model").iterdir()):
             path.rename(place / path.name)
         (place / "model").rmdir()
-        write_json(place / ABOUT, {"to": "mlflow", "version": opened.version})
+        write_json(place / METADATA_FILE, {"to": "mlflow", "version": opened.version})
 
 
 class _MlflowModel:

@@ -1,7 +1,7 @@
 """Approximate search with faiss: built on export, measured on the model's own vectors.
 
-The index keeps the vectors whole, so its scores are exact: an approximate ranking can miss an item
-but never misplace one.
+The index stores uncompressed vectors, so scores are exact: an approximate ranking can miss items
+but not misorder them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_EXCLUDED = 256
 _FIRST_BYTES = {"ivf": b"IwFl", "hnsw": b"IHNf"}
 """First bytes of a serialized faiss index of each kind."""
 _READING = threading.Lock()
-"""The limits that faiss reads under belong to the whole process."""
+"""Held while faiss reads: its limits are global."""
 EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 384, 512, 768, 1024)
 
 
@@ -47,7 +47,7 @@ class IndexSpec:
     kind : {"ivf", "hnsw"}, default="ivf"
         Inverted lists, or a navigable graph.
     least_recall : float, default=0.95
-        The share of the exact top `at` it must find; an index that cannot is refused.
+        The share of the exact top `at` it must find; below it the index is refused.
     at : int, default=10
         Where recall is measured.
     """
@@ -85,7 +85,7 @@ class FaissIndex:
 class ApproximateRanker(VectorRanker):
     """Ranks what a faiss index finds; filtered requests go to exact search.
 
-    `index`: finds likely items for each click.
+    `index`: the approximate search for nominees.
     """
 
     is_exact = False
@@ -105,14 +105,14 @@ class ApproximateRanker(VectorRanker):
         """Return the best items found per history, ranked among the union over its queries."""
         eligible = eligible or Eligible()
         if eligible.candidates is not None:
-            # An index cannot tell how much of what it finds a filter will leave.
+            # It is not known how many of the items found a filter would leave.
             return super().rank(histories, n, scope=scope, eligible=eligible)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
         positions, scores = empty_ranking(len(histories), n)
         is_long = np.array([len(out) > MAX_EXCLUDED for out in excluded])
         for rows, rank in (
             (np.flatnonzero(is_long), super().rank),
-            (np.flatnonzero(~is_long), self._nominated),
+            (np.flatnonzero(~is_long), self._rank_nominees),
         ):
             if len(rows):
                 positions[rows], scores[rows] = rank(
@@ -123,10 +123,10 @@ class ApproximateRanker(VectorRanker):
                 )
         return positions, scores
 
-    def _nominated(
+    def _rank_nominees(
         self, histories: Sequence[IntArray], n: int, *, scope: str | None, eligible: Eligible
     ) -> Ranking:
-        """Rank what the index finds for the queries of each history."""
+        """Rank the items that the index finds for the queries of each history."""
         vectors = self.vectors
         mixture = vectors.mixture(histories, scope)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
@@ -209,7 +209,7 @@ def load_index(
     stored = np.ascontiguousarray(
         require_array({"index": data}, "index", types=("u1",), shape=(None,))
     )
-    # faiss reads whatever kind of index the bytes announce, some of them from other files.
+    # faiss would read any kind of index that the bytes announce, some of them from other files.
     if bytes(stored[:4]) != _FIRST_BYTES[kind]:
         raise ModelFileError(f"the index of this artifact is no {kind} index of whole vectors.")
     try:
@@ -227,7 +227,7 @@ def load_index(
 
 @contextmanager
 def _bounded_reading(faiss: Any, n_bytes: int) -> Iterator[None]:
-    """Keep faiss from allocating more than the bytes at hand can hold."""
+    """Limit what faiss allocates to the size of the stored index."""
     limits = ("deserialization_vector_byte_limit", "deserialization_loop_limit")
     known = [name for name in limits if hasattr(faiss, f"set_{name}")]  # not before faiss 1.13
     with _READING:
@@ -242,7 +242,7 @@ def _bounded_reading(faiss: Any, n_bytes: int) -> Iterator[None]:
 
 
 def _check_lists(faiss: Any, index: Any) -> None:
-    """Refuse inverted lists that answer with positions there are no items at."""
+    """Refuse inverted lists with positions out of range."""
     lists = index.invlists
     for number in range(lists.nlist):
         size = lists.list_size(number)
@@ -254,7 +254,7 @@ def _check_lists(faiss: Any, index: Any) -> None:
 def _empty_index(faiss: Any, kind: str, n_items: int, width: int) -> Any:
     if kind == "hnsw":
         return faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)
-    # Many short lists and spherical centres find most per inner product computed.
+    # Many short lists and spherical centres give the best recall per inner product.
     n_lists = int(max(1, min(LISTS_PER_ROOT * np.sqrt(n_items), n_items // 20)))
     index = faiss.index_factory(width, f"IVF{n_lists},Flat", faiss.METRIC_INNER_PRODUCT)
     index.cp.spherical = True

@@ -19,7 +19,7 @@ from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
 
 MAX_MATCHES = 20_000
-"""Matches of a word that are ranked, which bounds the time of a search."""
+"""Matches of a word that are ranked, to bound the time of a search."""
 MAX_LOOKED_UP = 4096
 """Items of a catalogue small enough for a dictionary of ids."""
 MAX_COMPARED = 1000
@@ -52,21 +52,21 @@ class TextColumn:
 
     def rows_containing(self, words: Sequence[str]) -> tuple[IntArray, BoolArray]:
         """Return the rows whose text contains every word, and where the rarest begins a word."""
-        hits = sorted((self._starts_of(word) for word in words), key=len)
+        hits = sorted((self._find_word(word) for word in words), key=len)
         starts = hits[0]
         begins = np.isin(self._bytes[starts - 1], (_SPACE, _NEWLINE)) | (starts == 0)
         rows = np.searchsorted(self._offsets, starts, side="right") - 1
-        # A row counts as begun if any of its matches begins a word.
+        # True if any match in the row begins a word.
         distinct, first = np.unique(rows, return_index=True)
-        begun = np.logical_or.reduceat(begins, first) if len(rows) else begins
+        is_word_start = np.logical_or.reduceat(begins, first) if len(rows) else begins
         if len(words) == 1:
-            return distinct, begun
+            return distinct, is_word_start
         holds_all = [
             all(word in text for word in words) for text in map(self.__getitem__, distinct)
         ]
-        return distinct[holds_all], begun[holds_all]
+        return distinct[holds_all], is_word_start[holds_all]
 
-    def _starts_of(self, word: str) -> IntArray:
+    def _find_word(self, word: str) -> IntArray:
         matches = re.finditer(re.escape(word.encode("utf-8", "replace")), self._text)
         starts = (match.start() for match in islice(matches, MAX_MATCHES))
         return np.fromiter(starts, dtype=np.int64)
@@ -81,7 +81,7 @@ def pack_text(name: str, texts: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def fold(text: str) -> str:
-    """Return text as it is compared in a search: no case, no accents, single spaces.
+    """Normalize text for a search: no case, no accents, single spaces.
 
     >>> fold("Crème  BRÛLÉE")
     'creme brulee'
@@ -94,10 +94,10 @@ ItemId = int | str
 
 
 class ItemTable:
-    """What is known about each item, read from the arrays of an artifact.
+    """The ids, titles, categories and popularity of items, read from the arrays of an artifact.
 
-    Nothing is built on construction, so a million items cost no time: ids are found by binary
-    search in a stored order, titles are sliced out of one block of text.
+    Construction takes no time even for a million items: ids are found by binary search in a stored
+    order, and titles are slices of one block of text.
 
     `arrays`: the arrays :func:`pack_items` made.
     `category_names`: names of the category codes.
@@ -115,8 +115,8 @@ class ItemTable:
         self._category_offsets = arrays.get("category_offsets")
         self._titles = TextColumn.from_arrays(arrays, "titles")
         self._search_text = TextColumn.from_arrays(arrays, "search_text")
-        self.written: dict[int, tuple[str, str]] = {}
-        """Cache of items as answers write them."""
+        self.item_json: dict[int, tuple[str, str]] = {}
+        """Cache of the JSON of items before and after the score; filled by the service."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -204,8 +204,8 @@ class ItemTable:
         found: dict[str, dict[str, int]] = {}
         for code, name in enumerate(self.category_names):
             attribute, sign, value = name.partition(ATTRIBUTE_SIGN)
-            own = found.setdefault(attribute if sign else CATEGORY, {})
-            own[value if sign else name] = code
+            codes = found.setdefault(attribute if sign else CATEGORY, {})
+            codes[value if sign else name] = code
         return found
 
     def codes_of_attribute(self, attribute: str) -> dict[str, int]:
@@ -229,7 +229,7 @@ class ItemTable:
                 raise DataError(self._unknown_category_message(unknown))
             near = did_you_mean(unknown[:40], codes)
             raise DataError(f"no {attribute} is called {unknown[:40]!r}{near}.")
-        return self._with_any([codes[value] for value in values])
+        return self._in_any_category([codes[value] for value in values])
 
     def in_categories(self, names: Iterable[str]) -> IntArray:
         """Return the positions of every item in any of the named categories, ascending."""
@@ -238,13 +238,13 @@ class ItemTable:
         unknown = [name for name in names if name not in self._code_of]
         if unknown:
             raise DataError(self._unknown_category_message(unknown[0]))
-        return np.flatnonzero(self._with_any([self._code_of[name] for name in names]))
+        return np.flatnonzero(self._in_any_category([self._code_of[name] for name in names]))
 
     @cached_property
     def _code_of(self) -> dict[str, int]:
         return {name: code for code, name in enumerate(self.category_names)}
 
-    def _with_any(self, codes: Sequence[int]) -> BoolArray:
+    def _in_any_category(self, codes: Sequence[int]) -> BoolArray:
         """Return which items have any of some categories, shape (n_items,)."""
         assert self._category_codes is not None
         assert self._category_offsets is not None
@@ -286,7 +286,7 @@ class ItemTable:
         return np.concatenate([exact, ranked[~np.isin(ranked, exact)]])[:limit]
 
     def _encode(self, ids: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return ids in the stored dtype, and which of them could be expressed in it."""
+        """Return ids in the stored dtype, and which of them it can represent."""
         array = np.asarray(ids) if isinstance(ids, np.ndarray) else None
         if self.has_integer_ids:
             if array is not None and array.dtype.kind in "iu":
@@ -296,7 +296,7 @@ class ItemTable:
             return np.array([number or 0 for number in numbers], dtype=np.int64), usable
         texts = [str(value).encode("utf-8", "replace") for value in ids]
         width = self._ids.dtype.itemsize
-        # numpy drops trailing NULs and cuts what is too long: neither may match by accident.
+        # numpy drops trailing NULs and truncates long text: neither may match by accident.
         usable = np.array([len(text) <= width and b"\0" not in text for text in texts])
         return np.array(texts, dtype=self._ids.dtype), usable
 
@@ -314,10 +314,10 @@ def pack_items(
     _check_length("popularity", counts, len(packed_ids))
     check_finite("popularity", counts)
     order = np.argsort(packed_ids, kind="stable")
-    in_order = packed_ids[order]
-    repeated = np.flatnonzero(in_order[1:] == in_order[:-1])
+    sorted_ids = packed_ids[order]
+    repeated = np.flatnonzero(sorted_ids[1:] == sorted_ids[:-1])
     if len(repeated):
-        raise DataError(f"ids must be distinct; {in_order[repeated[0]]!r} occurs twice.")
+        raise DataError(f"ids must be distinct; {sorted_ids[repeated[0]]!r} occurs twice.")
     arrays: dict[str, NDArray[Any]] = {
         "ids": packed_ids,
         "id_order": order.astype(np.int32),
@@ -331,7 +331,7 @@ def pack_items(
     if categories is None:
         return arrays, []
     _check_length("categories", categories, len(packed_ids))
-    rows = [[own] if isinstance(own, str) else [str(name) for name in own] for own in categories]
+    rows = [[row] if isinstance(row, str) else [str(name) for name in row] for row in categories]
     distinct = [list(dict.fromkeys(row)) for row in rows]
     names = sorted({name for row in distinct for name in row})
     code_of = {name: code for code, name in enumerate(names)}

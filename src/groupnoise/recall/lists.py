@@ -19,7 +19,7 @@ from groupnoise.io.files import atomic_path
 from groupnoise.recall.items import ItemTable
 
 MAX_LIST_BYTES = 1 << 26
-"""Of the ids of one list, with a newline each: some five million."""
+"""Limit of the ids of one list with their newlines: about five million ids."""
 MAX_LISTS = 100
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -72,13 +72,13 @@ def item_list(name: str, ids: Sequence[Any]) -> ItemList:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name of a list."""
+    """Refuse an invalid name of a list."""
     if not _NAME.fullmatch(name):
         raise DataError(f"a list is named by 1 to 64 letters, digits, - and _; got {name[:40]!r}.")
 
 
 def read_item_list(path: Path | str) -> ItemList:
-    """Return the list in a text file, called as it is: one id per line, empty lines passed over."""
+    """Return the list in a text file, named after it: one id per line, empty lines ignored."""
     path = Path(path)
     if path.is_file() and path.stat().st_size > MAX_LIST_BYTES:
         raise DataError(f"{path} is larger than the {MAX_LIST_BYTES} bytes a list may have.")
@@ -86,9 +86,9 @@ def read_item_list(path: Path | str) -> ItemList:
 
 
 def read_ids(path: Path, *, may_be_empty: bool = False) -> list[str]:
-    """Read a file of item ids, one in each line; lines without any are passed over.
+    """Read a file of item ids, one per line; empty lines are ignored.
 
-    A byte order mark, with which spreadsheets begin their text, is no part of the first id.
+    A byte order mark, which spreadsheets write, is ignored.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -105,14 +105,14 @@ def read_ids(path: Path, *, may_be_empty: bool = False) -> list[str]:
 
 
 class NamedLists:
-    """The lists of a service, in memory or in a folder of text files that several may share.
+    """The lists of a service, in memory or in a folder of text files that processes may share.
 
-    A file that was replaced is read again by the next request that names it; of a file that
-    cannot be read the list before it stays.
+    A replaced file is read again by the next request that names it; if it cannot be read, the
+    previous list stays in use.
 
     `folder`: holds `NAME.txt` for every list; without it lists last as long as the process.
-    `on_unreadable`: told the name of a list, why its file cannot be read and the list that stays,
-        None where there was none; once until the file changes.
+    `on_unreadable`: called once per version of an unreadable file, with the name of the list, the
+        reason and the list that stays in use or None.
     """
 
     def __init__(
@@ -180,10 +180,10 @@ class NamedLists:
         if self._folder is None:
             self._lists[name] = (None, replacement)
             return
-        if torn := next((one for one in replacement.ids if len(one.splitlines()) > 1), None):
+        if multiline := next((one for one in replacement.ids if len(one.splitlines()) > 1), None):
             raise DataError(
-                f"the id {torn[:40]!r} has a line break, and the file of a list has one id in each "
-                "line; leave it out, or name it in the request."
+                f"the id {multiline[:40]!r} has a line break, and the file of a list has one id in "
+                "each line; leave it out, or name it in the request."
             )
         with atomic_path(self._folder / f"{name}.txt") as temporary:
             temporary.write_text("".join(f"{one}\n" for one in replacement.ids), encoding="utf-8")

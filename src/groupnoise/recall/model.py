@@ -1,4 +1,4 @@
-"""A recall model in memory: histories of item ids in, ranked items with reasons out."""
+"""A recall model: ranks and explains items for histories of item ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_FILTERS = 32
 @inherit_docstring
 @dataclass(frozen=True)
 class RecallModel:
-    """Items, and a way to rank them.
+    """The items of an artifact and their ranker.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class RecallModel:
     ranker : Ranker
         Scores items for histories.
     manifest : dict
-        What the artifact says about itself: version, kind, card, index.
+        The manifest of the artifact: version, kind, card, index.
     """
 
     items: ItemTable
@@ -58,7 +58,7 @@ class RecallModel:
     def is_quick(self) -> bool:
         """Whether answering a single history is faster than batching it with others.
 
-        The vectors of a larger model are read from memory, once for a whole batch.
+        The vectors of a larger model do not fit the cache and are better read once per batch.
         """
         ranker = self.ranker
         if not isinstance(ranker, VectorRanker) or not ranker.is_exact:
@@ -156,31 +156,31 @@ class RecallModel:
         if not known:
             return Recalled(*empty_ranking(0, options.top), np.zeros(0, dtype=bool), unknown)
         if options.interests is None:
-            positions, scores = self._answer(known, known, options, chosen)
+            positions, scores = self._rank_filtered(known, known, options, chosen)
         else:
-            positions, scores, led_by = self._interests(known, options)
+            positions, scores, led_by = self._recall_interests(known, options)
         from_popularity = np.array([len(history) == 0 for history in known], dtype=bool)
         if options.min_score is not None:
             is_low = (scores < options.min_score) & ~from_popularity[:, None]
             positions, scores = np.where(is_low, -1, positions), np.where(is_low, -np.inf, scores)
         return Recalled(positions, scores, from_popularity, unknown, led_by)
 
-    def _answer(
+    def _rank_filtered(
         self,
         known: Sequence[IntArray],
         seen: Sequence[IntArray],
         options: RecallOptions,
         chosen: ItemFilter,
     ) -> Ranking:
-        """Return the `top` items for histories; `seen` are the items that each leaves out."""
-        n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
+        """Return the `top` items for histories; `seen` are the items excluded for each."""
+        n_eligible = len(self.items) if chosen.candidates is None else len(chosen.candidates)
         eligible = chosen.eligible(seen)
         if chosen.needs_reranking:
-            return self._rerank(known, n_most, options, chosen, eligible)
-        positions, scores = self._rank(known, min(options.top, n_most), options.scope, eligible)
+            return self._rerank(known, n_eligible, options, chosen, eligible)
+        positions, scores = self._rank(known, min(options.top, n_eligible), options.scope, eligible)
         return _pad_columns(positions, options.top, -1), _pad_columns(scores, options.top, -np.inf)
 
-    def _interests(
+    def _recall_interests(
         self, known: Sequence[IntArray], options: RecallOptions
     ) -> tuple[IntArray, Float32Array, IntArray]:
         """Return the best items for each interest of each history, and the clicks behind them."""
@@ -190,17 +190,22 @@ class RecallModel:
         led_by = np.full_like(positions, -1)
         for row, history in enumerate(known):
             clicks = self.ranker.interests(history, options.interests)
-            alone = [clicks[click : click + 1] for click in range(len(clicks))] or [history]
-            deep = replace(options, top=width, scope="last") if len(alone) > 1 else options
-            found, values = self._answer(alone, [history] * len(alone), deep, self._filter(deep))
-            owner = strongest_interest(found, values)
+            parts = [clicks[number : number + 1] for number in range(len(clicks))] or [history]
+            if len(parts) > 1:
+                each_options = replace(options, top=width, scope="last")
+            else:
+                each_options = options
+            item_filter = self._filter(each_options)
+            seen = [history] * len(parts)
+            found, values = self._rank_filtered(parts, seen, each_options, item_filter)
+            is_strongest = strongest_interest(found, values)
             begin = 0
-            for number in range(len(alone)):
-                own = owner[number]
-                own &= np.cumsum(own) <= options.top
-                end = begin + int(own.sum())
-                positions[row, begin:end] = found[number][own]
-                scores[row, begin:end] = values[number][own]
+            for number in range(len(parts)):
+                is_kept = is_strongest[number]
+                is_kept &= np.cumsum(is_kept) <= options.top
+                end = begin + int(is_kept.sum())
+                positions[row, begin:end] = found[number][is_kept]
+                scores[row, begin:end] = values[number][is_kept]
                 led_by[row, begin:end] = clicks[number] if len(clicks) else -1
                 begin = end
         return positions, scores, led_by
@@ -218,25 +223,25 @@ class RecallModel:
     def _rerank(
         self,
         known: Sequence[IntArray],
-        n_most: int,
+        n_eligible: int,
         options: RecallOptions,
         chosen: ItemFilter,
         eligible: Eligible,
     ) -> Ranking:
-        """Rank under caps and diversity, with more candidates for histories that lack items."""
+        """Rank under caps and diversity; histories that lack items get more candidates."""
         positions, scores = empty_ranking(len(known), options.top)
-        rows, reach = np.arange(len(known)), min(POOL * options.top, n_most)
+        rows, reach = np.arange(len(known)), min(POOL * options.top, n_eligible)
         while len(rows):
             histories = [known[row] for row in rows.tolist()]
             ranking = self._rank(histories, reach, options.scope, eligible.take(rows))
             positions[rows], scores[rows] = chosen.rerank(ranking, self.ranker.similarity)
-            if reach == n_most:
+            if reach == n_eligible:
                 break
-            rows, reach = rows[positions[rows, -1] < 0], min(4 * reach, n_most)
+            rows, reach = rows[positions[rows, -1] < 0], min(4 * reach, n_eligible)
         return positions, scores
 
     def check_known(self, item: ItemId) -> None:
-        """Refuse an id the model does not know.
+        """Refuse an unknown item id.
 
         Parameters
         ----------

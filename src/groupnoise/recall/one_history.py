@@ -1,7 +1,7 @@
 """Fast search for a single history over a small catalogue.
 
-What depends on the model alone is precomputed, which leaves a product, an exponential and a partial
-sort. The general search gives the same answers; tests compare the two.
+Everything that depends on the model alone is precomputed, which leaves a product, an exponential
+and a partial sort. The answers equal those of the general search.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Pairs(NamedTuple):
 
 
 class OneHistorySearch:
-    """The best items of a small catalogue for one history, under the rule's own scope.
+    """Search for one history in a small catalogue, under the scope of its rule.
 
     `vectors`: the model; at most `MAX_ITEMS` items.
     """
@@ -70,16 +70,15 @@ class OneHistorySearch:
         return rows
 
     @cached_property
-    def _against(self) -> Float32Array | None:
+    def _negative_features(self) -> Float32Array | None:
         return self._rows[self._negatives, :-1] if len(self._negatives) else None
 
     def search(self, clicks: list[int], n: int, excluded: list[int]) -> RowRanking | None:
-        """Return the `n` best items but for those excluded.
+        """Return the `n` best items that are not excluded.
 
-        None where only the general search will do: where fewer than `n` items are left, or are too
-        improbable to be distinguished. `clicks`: positions of the clicks, oldest first; at least
-        one.
-        `excluded`: positions that may not be returned.
+        None if the general search is needed: if fewer than `n` items are left, or probabilities
+        underflow. `clicks`: positions of the clicks, oldest first; at least one. `excluded`:
+        positions that may not be returned.
         """
         rule = self._rule
         if n > len(self._rows):
@@ -88,7 +87,7 @@ class OneHistorySearch:
         if n_clicks is not None and len(clicks) > n_clicks:
             clicks = clicks[-n_clicks:]
         if rule.normalization == "history":
-            return self._by_evidence(clicks, n, excluded)
+            return self._search_by_evidence(clicks, n, excluded)
         log_weights = self._log_weights(clicks)
         if self._pairs is None:
             terms = self._rows.take(clicks, 0) @ self.columns
@@ -101,9 +100,9 @@ class OneHistorySearch:
             weights = [math.exp(weight - highest) for weight in log_weights]
             total = np.array(weights, dtype=np.float32).dot(self._pairs.likelihood.take(clicks, 0))
         total.put(excluded, 0.0)
-        # Probabilities are ranked, and the logarithm is taken of the best alone.
+        # Probabilities are ranked; the logarithm is taken of the best only.
         positions, best = _largest(total, n)
-        # The last may be zero, too small to be distinguished, or NaN.
+        # The last may be zero, underflow, or be NaN.
         if not _MIN_PROBABILITY < best[-1] <= best[0] < math.inf:
             return None
         return positions, [math.log(value) + highest for value in best]
@@ -122,7 +121,7 @@ class OneHistorySearch:
                 weights = _log_agreements(self._pairs.similarity, len(self._rows), clicks)
         if weights is None:
             features = self._rows.take(clicks, 0)[None, :, :-1]
-            weights = rule.log_group_weight(features, self._against)[0].tolist()
+            weights = rule.log_group_weight(features, self._negative_features)[0].tolist()
         strength = rule.weighting_strength
         return [value + strength * weight for value, weight in zip(found, weights, strict=True)]
 
@@ -146,14 +145,16 @@ class OneHistorySearch:
             similarity = memoryview((self._rule.similarity_scale * features @ features.T).ravel())
         return _Pairs(np.exp(scores - peaks[:, None]), peaks, similarity)
 
-    def _by_evidence(self, clicks: list[int], n: int, excluded: list[int]) -> RowRanking | None:
+    def _search_by_evidence(
+        self, clicks: list[int], n: int, excluded: list[int]
+    ) -> RowRanking | None:
         """Rank by the added evidence of all clicks."""
         rows = self._rows.take(clicks, 0)
         query = np.add.reduce(rows * self._position_weights(len(clicks)), 0)
         for encoder in self._rule.encoders:
-            own = slice(encoder.begin, encoder.begin + encoder.width)
+            block = slice(encoder.begin, encoder.begin + encoder.width)
             every, ends = np.arange(len(clicks)), np.array([0, len(clicks)])
-            query[own] += encoder.read(rows[:, :-1], every, ends)[0]
+            query[block] += encoder.read(rows[:, :-1], every, ends)[0]
         scores = query.dot(self.columns)
         highest = float(scores.max())
         log_normalizer = math.log(float(np.exp(scores - highest).sum())) + highest
@@ -166,16 +167,16 @@ class OneHistorySearch:
     def _position_weights(self, n_clicks: int) -> Float32Array:
         """Return the weight of each click in each dimension, (n_clicks, dimension + 1).
 
-        In the last, where every row has a one, they add up to one.
+        In the last dimension, which holds the ones, they sum to one.
         """
         weights = self._by_length.get(n_clicks)
         if weights is None:
             shape = (n_clicks, self._vectors.dimension + 1)
             weights = np.full(shape, 1 / n_clicks, dtype=np.float32)
             for block, of_position, exponent in self._rule.blocks(self._vectors.dimension):
-                own = of_position[:n_clicks][::-1]
-                total = np.maximum(own.sum(), np.float32(MIN_TOTAL))
-                weights[:, block] = (own * total**-exponent)[:, None]
+                click_weights = of_position[:n_clicks][::-1]
+                total = np.maximum(click_weights.sum(), np.float32(MIN_TOTAL))
+                weights[:, block] = (click_weights * total**-exponent)[:, None]
             if len(self._by_length) >= MAX_LENGTHS:
                 self._by_length.clear()
             self._by_length[n_clicks] = weights
@@ -188,7 +189,7 @@ def _largest(values: Float32Array, n: int) -> tuple[list[int], list[float]]:
     n_rows = len(values) // width
     chosen = None
     if n_rows > 1:
-        # As many columns hold a value as large as the least of the `n` best of their maxima.
+        # At least `n` values reach the n-th largest column maximum.
         highest = values[: n_rows * width].reshape(n_rows, width).max(axis=0).tolist()
         chosen = (values >= sorted(highest)[-n]).nonzero()[0]
     if chosen is None or len(chosen) < n:
@@ -201,10 +202,10 @@ def _largest(values: Float32Array, n: int) -> tuple[list[int], list[float]]:
 def _log_agreements(similarity: memoryview, n_items: int, clicks: list[int]) -> list[float]:
     """Return log P(click | history) of each click, from the similarity of each pair of items.
 
-    The context of a click is the mean of the others under a softmax, so that its similarity to the
-    click is the mean of their similarities. For a few clicks a loop is quicker than arrays are.
+    The context of a click is the softmax-weighted mean of the others, so its similarity to the
+    click is the weighted mean of their similarities. For a few clicks a loop is faster than numpy.
 
-    Raises ArithmeticError where similarities are too large for their exponentials.
+    Raises ArithmeticError if an exponential overflows.
     """
     size = len(clicks)
     if size == 1:

@@ -47,7 +47,7 @@ class RecallOptions:
     Attributes
     ----------
     top : int, default=10
-        How many items per history; where `interests` are asked for, per interest.
+        How many items per history; per interest if `interests` is given.
     scope : {"group", "last"}, optional
         Score by the latest clicks that make a group, or by the last click alone; by default as
         the model was trained.
@@ -74,8 +74,8 @@ class RecallOptions:
     min_score : float, optional
         Leave out matching scores below this; popularity is none.
     interests : int, optional
-        Answer with the best `top` items for each of up to so many interests of a history, and say
-        which click stands for each.
+        Answer with the best `top` items for each of up to this many interests of a history, with
+        the click that represents each.
     """
 
     top: int = 10
@@ -120,8 +120,8 @@ class RecallOptions:
     @property
     def caps(self) -> dict[str, int]:
         """How many items may share a value, for each attribute that has a cap."""
-        own = {} if self.per_category is None else {CATEGORY: self.per_category}
-        return {**own, **dict(self.max_per)}
+        of_category = {} if self.per_category is None else {CATEGORY: self.per_category}
+        return {**of_category, **dict(self.max_per)}
 
     @property
     def n_ids(self) -> int:
@@ -147,7 +147,7 @@ class RecallOptions:
 class ItemFilter:
     """The options of one recall, resolved against the items of one artifact.
 
-    `options`: what is asked.
+    `options`: the options.
     `candidates`: the only positions that may be recalled, ascending; None means all.
     `denied`: positions that may not be recalled; none of them is a candidate.
     """
@@ -202,7 +202,7 @@ class ItemFilter:
             found = found[found >= 0]
             codes = [self._items.codes_of(position) for position in found.tolist()]
             caps = [
-                ([[code for code in own if code in known] for own in codes], options.caps[name])
+                ([[code for code in each if code in known] for each in codes], options.caps[name])
                 for name, known in self._codes.items()
             ]
             chosen = rerank(
@@ -230,7 +230,7 @@ def parse_filter(given: Any) -> Filter:
     """
     if isinstance(given, tuple):
         return given  # checked before
-    checked = _checked(given, 1)
+    checked = _check_filter(given, 1)
     n_values = _n_values(checked)
     if n_values > MAX_VALUES:
         raise ParameterError(
@@ -239,22 +239,22 @@ def parse_filter(given: Any) -> Filter:
     return checked
 
 
-def _checked(given: Any, depth: int) -> Filter:
+def _check_filter(given: Any, depth: int) -> Filter:
     if depth > MAX_DEPTH:
         raise ParameterError(f"filter is nested deeper than {MAX_DEPTH} levels.")
     if not isinstance(given, Mapping) or not given:
         raise ParameterError(f"filter must be an object such as {_EXAMPLE}; got {_short(given)}.")
-    parts = tuple(_condition(str(name), value, depth) for name, value in given.items())
+    parts = tuple(_check_condition(str(name), value, depth) for name, value in given.items())
     return parts[0] if len(parts) == 1 else ("and", parts)
 
 
-def _condition(name: str, value: Any, depth: int) -> Filter:
+def _check_condition(name: str, value: Any, depth: int) -> Filter:
     if name == "not":
-        return ("not", _checked(value, depth + 1))
+        return ("not", _check_filter(value, depth + 1))
     if name in ("and", "or"):
         if not isinstance(value, list) or not value:
             raise ParameterError(f"filter: {name!r} needs a list of filters; got {_short(value)}.")
-        return (name, tuple(_checked(part, depth + 1) for part in value))
+        return (name, tuple(_check_filter(part, depth + 1) for part in value))
     values = value if isinstance(value, list) else [value]
     if not values or not all(isinstance(one, str) for one in values):
         raise ParameterError(
@@ -299,7 +299,7 @@ def rerank(
     where relevance is the score, scaled to reach from 0 to 1 over the items, and similarity that to
     the most similar item taken already; an item whose cap is reached is passed over.
 
-    `scores`: best first. `similarity` (n_items, n_items): between items; only asked with diversity.
+    `scores`: best first. `similarity` (n_items, n_items): between items; needed for diversity.
     `caps`: the codes of each item under one attribute, and how many items may share one.
     `diversity`: from 0, the order of the scores, to 1, as dissimilar as possible.
 

@@ -1,7 +1,7 @@
-"""The query of a history as an ONNX graph: item positions in, the vector to ask an engine with out.
+"""An ONNX graph that computes query vectors from item positions.
 
-The graph does what :class:`groupnoise.clicks.scoring.ScoringRule` does with one history, for any
-number of them at once: rows of one length, filled up in front with -1, oldest click first.
+The graph computes what :class:`groupnoise.clicks.scoring.ScoringRule` does, for a batch of
+histories: rows of one length, padded in front with -1, oldest click first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from groupnoise.recall.vectors import MatchingVectors
 
 OPSET = 17
 MAX_BYTES = (1 << 31) - (1 << 24)
-"""Of one file of ONNX, less what is not weights."""
+"""Limit of the weights in one ONNX file."""
 
 
 def write_query_graph(path: Path, vectors: MatchingVectors, scope: str | None = None) -> None:
     """Write the graph of the queries of a model whose histories are one query each.
 
-    `scope` (one of "group", "last"): which clicks speak; by default as the model was trained.
+    `scope` (one of "group", "last"): which clicks are used; by default as the model was trained.
     """
     onnx = require("onnx", extra="onnx")
     rule = vectors.rule.with_scope(scope)
@@ -38,7 +38,7 @@ def write_query_graph(path: Path, vectors: MatchingVectors, scope: str | None = 
             "queries in Python with groupnoise.recall.query_vectors."
         )
     graph = _Graph(onnx)
-    clicks, is_click = _recent(graph, rule.n_clicks)
+    clicks, is_click = _latest_clicks(graph, rule.n_clicks)
     at_click = graph("Gather", graph.constant(features), graph("Max", clicks, graph.constant(0)))
     if rule.normalization == "click":
         query = graph("Squeeze", at_click, graph.constant([1]))
@@ -52,7 +52,7 @@ def write_query_graph(path: Path, vectors: MatchingVectors, scope: str | None = 
 
 
 class _Graph:
-    """Nodes and constants, named as they come."""
+    """A graph under construction: nodes and constants, numbered in order."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
@@ -95,8 +95,8 @@ class _Graph:
         path.write_bytes(model.SerializeToString())
 
 
-def _recent(graph: _Graph, n_clicks: int) -> tuple[str, str]:
-    """Return the latest clicks, (histories, n_clicks) and -1 where there are fewer; and which."""
+def _latest_clicks(graph: _Graph, n_clicks: int) -> tuple[str, str]:
+    """Return the latest clicks, (histories, n_clicks) padded with -1, and the mask of clicks."""
     n_rows = graph("Shape", "items", start=0, end=1)
     shape = graph("Concat", n_rows, graph.constant([n_clicks]), axis=0)
     none = graph("Expand", graph.constant([[-1]]), shape)
@@ -107,7 +107,7 @@ def _recent(graph: _Graph, n_clicks: int) -> tuple[str, str]:
 
 
 def _evidence(graph: _Graph, rule: ScoringRule, at_click: str, is_click: str, dim: int) -> str:
-    """Return the added evidence of the clicks, and what encoders read in them."""
+    """Return the summed evidence of the clicks plus the outputs of recurrent encoders."""
     by_block = [np.asarray(weights, dtype=np.float32) for weights in rule.position_weights]
     n_clicks = rule.n_clicks or 1
     # (clicks, dim): the weight of a click by its place in the window, oldest first.
@@ -116,20 +116,20 @@ def _evidence(graph: _Graph, rule: ScoringRule, at_click: str, is_click: str, di
     mask = graph("Cast", is_click, to=graph.onnx.TensorProto.FLOAT)
     columns = graph("Unsqueeze", mask, graph.constant([2]))
     weight = graph.constant(weights)
-    weighed = graph("Mul", graph("Mul", at_click, columns), weight)
-    added = graph("ReduceSum", weighed, graph.constant([1]), keepdims=0)
+    weighted = graph("Mul", graph("Mul", at_click, columns), weight)
+    summed = graph("ReduceSum", weighted, graph.constant([1]), keepdims=0)
     total = graph("Max", graph("MatMul", mask, weight), graph.constant(np.float32(MIN_TOTAL)))
-    query = graph("Mul", added, graph("Pow", total, graph.constant(-exponents)))
+    query = graph("Mul", summed, graph("Pow", total, graph.constant(-exponents)))
     for encoder in rule.encoders:
-        reading = _reading(graph, encoder, at_click, is_click)
+        reading = _recurrent_query(graph, encoder, at_click, is_click)
         sides = [encoder.begin, dim - encoder.begin - encoder.width]
         padded = graph("Pad", reading, graph.constant([0, sides[0], 0, sides[1]]))
         query = graph("Add", query, padded)
     return query
 
 
-def _reading(graph: _Graph, encoder: Recurrence, at_click: str, is_click: str) -> str:
-    """Return what a recurrence reads histories as, (histories, width)."""
+def _recurrent_query(graph: _Graph, encoder: Recurrence, at_click: str, is_click: str) -> str:
+    """Return the output of a recurrent encoder, (histories, width)."""
     named = encoder.named_weights()
 
     def linear(value: str, name: str, rows: slice = slice(None)) -> str:
@@ -148,23 +148,23 @@ def _reading(graph: _Graph, encoder: Recurrence, at_click: str, is_click: str) -
 
     one, hidden = graph.constant(np.float32(1)), encoder.hidden
     columns = graph("Unsqueeze", latest(is_click, 1), graph.constant([2]))
-    own = graph(
+    inputs = graph(
         "Slice",
         latest(at_click, 1),
         graph.constant([encoder.begin]),
         graph.constant([encoder.begin + encoder.width]),
         graph.constant([2]),
     )
-    states = norm(linear(own, "project"), "input_norm")
+    states = norm(linear(inputs, "project"), "input_norm")
     for number in range(encoder.n_layers):
         layer = f"layers.{number}"
         entry = norm(states, f"{layer}.recurrence_norm")
         kept = graph("Sigmoid", linear(entry, f"{layer}.gates", slice(0, hidden)))
-        # What stands before the first click is kept as it is, which is nothing.
+        # Before the first click the state stays zero.
         kept = graph("Where", columns, kept, one)
         value = linear(entry, f"{layer}.gates", slice(hidden, 2 * hidden))
         new = graph("Mul", graph("Sub", one, kept), value)
-        memory = _scanned(graph, kept, new, hidden)
+        memory = _linear_recurrence(graph, kept, new, hidden)
         gate = linear(entry, f"{layer}.gates", slice(2 * hidden, None))
         opened = graph("Mul", gate, graph("Sigmoid", gate))
         states = graph("Add", states, linear(graph("Mul", memory, opened), f"{layer}.read"))
@@ -174,7 +174,7 @@ def _reading(graph: _Graph, encoder: Recurrence, at_click: str, is_click: str) -
     return linear(norm(last, "output_norm"), "answer")
 
 
-def _scanned(graph: _Graph, kept: str, new: str, hidden: int) -> str:
+def _linear_recurrence(graph: _Graph, kept: str, new: str, hidden: int) -> str:
     """Return h_t = kept_t * h_{t-1} + new_t for every click of every history."""
     helper, types = graph.onnx.helper, graph.onnx.TensorProto
     rows = [helper.make_tensor_value_info(name, types.FLOAT, None) for name in ("h", "a", "b")]
@@ -187,12 +187,12 @@ def _scanned(graph: _Graph, kept: str, new: str, hidden: int) -> str:
     body = helper.make_graph(steps, "recurrence", rows, outputs)
     n_rows = graph("Shape", new, start=0, end=1)
     shape = graph("Concat", n_rows, graph.constant([hidden]), axis=0)
-    nothing = graph("Expand", graph.constant(np.zeros((1, 1), dtype=np.float32)), shape)
+    initial = graph("Expand", graph.constant(np.zeros((1, 1), dtype=np.float32)), shape)
     memory = f"memory_{len(graph.nodes)}"
     graph.nodes.append(
         helper.make_node(
             "Scan",
-            [nothing, kept, new],
+            [initial, kept, new],
             [f"{memory}_last", memory],
             body=body,
             num_scan_inputs=2,

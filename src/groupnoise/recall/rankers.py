@@ -49,14 +49,13 @@ class VectorRanker:
     def __init__(self, vectors: MatchingVectors) -> None:
         self.vectors = vectors
         self._exact = ExactSearch(vectors)
-        self._one: dict[str | None, OneHistorySearch] = {}
+        self._one_history: dict[str | None, OneHistorySearch] = {}
         if self.is_exact and len(vectors.targets) <= MAX_ITEMS:
-            own = vectors.rule.scope
-            self._one = {
+            self._one_history = {
                 scope: OneHistorySearch(replace(vectors, rule=vectors.rule.with_scope(scope)))
                 for scope in SCOPES
             }
-            self._one[None] = self._one[own]
+            self._one_history[None] = self._one_history[vectors.rule.scope]
 
     def rank(
         self,
@@ -79,7 +78,7 @@ class VectorRanker:
         self, clicks: list[int], n: int, excluded: list[int], *, scope: str | None = None
     ) -> RowRanking | None:
         """Return the `n` best items for one history; None where `rank` must be used."""
-        return self._one[scope].search(clicks, n, excluded) if self._one else None
+        return self._one_history[scope].search(clicks, n, excluded) if self._one_history else None
 
     def explain(
         self, history: IntArray, positions: IntArray, *, scope: str | None = None
@@ -102,9 +101,9 @@ class VectorRanker:
         contributions = np.exp(contributions - contributions.max(axis=0, keepdims=True))
         shares = np.zeros((len(history), len(positions)))
         shares[-len(contributions) :] = contributions / contributions.sum(axis=0, keepdims=True)
-        of_group = self.vectors.group_weights(history)
+        group_weights = self.vectors.group_weights(history)
         weights = np.full(len(history), np.nan)
-        weights[-len(of_group) :] = of_group
+        weights[-len(group_weights) :] = group_weights
         return Explanation(shares=shares, weights=weights)
 
     def clicks_used(self, scope: str | None = None) -> str:
@@ -121,8 +120,8 @@ class VectorRanker:
         weights = None
         if len(clicks) > 1 and self.vectors.rule.normalization == "click":
             weights = np.full(len(clicks), np.nan)
-            of_group = self.vectors.group_weights(clicks)
-            weights[-len(of_group) :] = of_group
+            group_weights = self.vectors.group_weights(clicks)
+            weights[-len(group_weights) :] = group_weights
         return representative_clicks(clicks, weights, _cosines(self.vectors.features(clicks)), n)
 
 

@@ -107,9 +107,9 @@ class Reasons:
 def noise_flags(weights: FloatArray) -> BoolArray:
     """Return which clicks of one history count as noise, shape (n_clicks,).
 
-    The log-odds of a group weight are how strongly the other clicks agree with it. Noise is what
-    finds less than half the agreement of the click that finds most; where no click finds any,
-    nothing tells noise from the rest and no click is flagged.
+    The log-odds of a group weight measure how much the other clicks agree with a click. A click is
+    noise if its agreement is less than half the largest one; if the largest is not positive, no
+    click is flagged.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def check_recall_format(path: Path) -> None:
 
 
 def write_recalled(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
-    """Write the answers to some histories, atomically, in the format the ending names."""
+    """Write the answers to histories atomically, in the format of the file name's ending."""
     writer = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_json}[path.suffix]
     with atomic_path(path) as temporary:
         writer(temporary, users, recalled, items)

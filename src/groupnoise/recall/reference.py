@@ -47,7 +47,7 @@ def population_stability(shares: FloatArray, counts: FloatArray) -> float:
 
     It is :math:`\sum_b (a_b - e_b) \ln (a_b / e_b)` of the shares
     :math:`a` of the counts and the expected shares :math:`e`; half a count is added to each bin,
-    so that an empty one is not infinitely far. Below .1 is usual, above .25 is a shift.
+    so that empty ones are finite. Below .1 is usual, above .25 is a shift.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def item_bins(model: RecallModel) -> dict[str, Bins]:
 
 
 def _bins(codes: IntArray, popularity: FloatArray) -> Bins:
-    """Return the bins with training clicks; items of empty ones are put in the last."""
+    """Return the bins that have training clicks; items of other bins are put in the last."""
     weights = np.bincount(codes, weights=popularity)
     numbers = np.cumsum(weights > 0) - 1
     last = int(numbers[-1])
@@ -118,7 +118,7 @@ def add_reference(folder: Path | str, histories: Sequence[Sequence[Any]]) -> int
 def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray] | None:
     """Return the edges and shares of the reference scores; None without valid ones.
 
-    `manifest`: of an artifact; it may come from anywhere.
+    `manifest`: of an artifact; not trusted.
     """
     try:
         found = manifest[KEY]["scores"]
@@ -135,7 +135,7 @@ def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray
 class Drift:
     """Counts the clicks and scores of the requests to one version.
 
-    A request is only appended to a list, and counted when the counts are read.
+    Requests are appended to a list, and counted when the counts are read.
 
     `model`: the version.
     """
@@ -190,8 +190,8 @@ class Drift:
         `others`: :meth:`counts` of the same version in other processes.
         """
         found = {}
-        for name, own in self.counts().items():
-            total = np.sum([own, *(each[name] for each in others)], axis=0)
+        for name, counts in self.counts().items():
+            total = np.sum([counts, *(each[name] for each in others)], axis=0)
             if total.sum() >= MIN_COUNT:
                 found[name] = population_stability(self._shares[name], total)
         return found

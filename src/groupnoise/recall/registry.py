@@ -49,8 +49,8 @@ class Version:
     `name`: the digest that names its artifact.
     `folder`: the artifact.
     `is_current`: whether it is the promoted one.
-    `manifest`: what the artifact says about itself; empty where it cannot be read.
-    `problem`: why it cannot be served, in a sentence; None where nothing is wrong.
+    `manifest`: the manifest of the artifact; empty if it cannot be read.
+    `problem`: why it cannot be served, in a sentence; None if it can.
     """
 
     name: str
@@ -364,7 +364,7 @@ def _age(version: Version) -> tuple[str, int, str]:
     with suppress(OSError):
         written = (version.folder / MANIFEST).stat().st_mtime_ns
     if not created and written:
-        # Without a date it might be taken for the oldest.
+        # Without a date it would sort as the oldest.
         created = datetime.fromtimestamp(written / 1e9, timezone.utc).isoformat()
     return created, written, version.name
 
@@ -379,7 +379,7 @@ def _move_version(staged: Path, folder: Path) -> None:
     if not folder.exists():
         staged.rename(folder)
     else:
-        # Files are named by their content and the manifest comes last: whole at every moment.
+        # Files are named by their content and the manifest is moved last, so it is always complete.
         for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
             path.replace(folder / path.name)
     sync_folder(folder)

@@ -1,10 +1,10 @@
-"""Exact search for the best items of histories: blocked matrix products and a tournament.
+"""Exact top-k search by blocked matrix products and a tournament.
 
 Each block of items is scored by one matrix product. Position j of every block competes with
 position j of the others, so a running maximum over blocks keeps one champion per column. The top
-k items all lie in the k columns with the best champions, which leaves a few thousand scores to
-sort instead of the whole catalogue; nothing is approximated. Items that a history leaves out are
-marked before they compete, so a long history costs no more than a short one.
+k items all lie in the k columns with the best champions, so a few thousand scores are sorted
+instead of the whole catalogue; nothing is approximated. Excluded items are masked before they
+compete, so a long history costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _MAX_SCORES = 1 << 25
 _MAX_PAIR_ROWS = 1024
 
 ScoreBlock = Callable[[slice, Float32Array, Float32Array], None]
-"""Fills its last argument with the scores of some rows (a slice) for items, (dim + 1, n_items)."""
+"""Writes the scores of some rows (a slice) for items (dim + 1, n_items) to its last argument."""
 
 
 @dataclass(frozen=True)
 class Eligible:
-    """Which items may be recalled: all or some, less those that a history leaves out.
+    """Which items may be recalled for each history.
 
     `candidates`: the only positions that may be recalled, ascending; None means all.
-    `denied`: positions that no history may be answered with; none of them is a candidate.
-    `seen`: for each history the positions it leaves out.
+    `denied`: positions excluded for all histories; none of them is a candidate.
+    `seen`: the positions excluded for each history.
     """
 
     candidates: IntArray | None = None
@@ -48,28 +48,28 @@ class Eligible:
     seen: Sequence[IntArray] | None = None
 
     def take(self, rows: IntArray) -> Eligible:
-        """Return what is eligible for some of the histories."""
+        """Return the eligible items of a subset of the histories."""
         seen = None if self.seen is None else [self.seen[row] for row in rows.tolist()]
         return Eligible(self.candidates, self.denied, seen)
 
     def excluded(self, row: int) -> IntArray:
-        """Return the positions that one history leaves out, ascending."""
-        own = self.denied[:0] if self.seen is None else self.seen[row]
-        return np.union1d(own, self.denied)
+        """Return the positions excluded for one history, ascending."""
+        seen = self.denied[:0] if self.seen is None else self.seen[row]
+        return np.union1d(seen, self.denied)
 
     def pairs(self, rows: slice) -> tuple[IntArray, IntArray]:
-        """Return (history, column) of the items that a slice of the histories excludes.
+        """Return (history, column) of the items excluded for a slice of the histories.
 
-        Columns count the candidates where there are any, else all items, and are ascending.
+        Columns are ascending, and index the candidates if there are any, else all items.
         """
         n_rows = rows.stop - rows.start
         seen = [] if self.seen is None else self.seen[rows]
         items = np.concatenate([self.denied[:0], *seen])
-        row = np.repeat(np.arange(len(seen)), [len(own) for own in seen])
+        row = np.repeat(np.arange(len(seen)), [len(positions) for positions in seen])
         if self.candidates is not None:
             column = np.searchsorted(self.candidates, items)
-            is_one = np.isin(items, self.candidates)
-            row, items = row[is_one], column[is_one]
+            is_candidate = np.isin(items, self.candidates)
+            row, items = row[is_candidate], column[is_candidate]
         if len(self.denied):
             row = np.concatenate([row, np.tile(np.arange(n_rows), len(self.denied))])
             items = np.concatenate([items, np.repeat(self.denied, n_rows)])
@@ -78,16 +78,16 @@ class Eligible:
 
 
 class ExactSearch:
-    """The best items for each history, over all items or over some of them."""
+    """Exact search for the best items of histories, over all items or some."""
 
     def __init__(self, vectors: MatchingVectors) -> None:
         self._vectors = vectors
-        # One scratch area per thread: allocating it anew costs as much as the product itself.
+        # One workspace per thread: allocating it costs as much as the product itself.
         self._scratch = threading.local()
 
     @cached_property
-    def _columns(self) -> Float32Array:
-        """The targets of a small catalogue, (dim + 1, n_items): quicker for a few queries."""
+    def _target_columns(self) -> Float32Array:
+        """Contiguous transposed targets, (dim + 1, n_items): faster for a few queries."""
         return np.ascontiguousarray(self._vectors.targets.T)
 
     def search(self, mixture: Mixture, n: int, eligible: Eligible | None = None) -> Ranking:
@@ -100,7 +100,7 @@ class ExactSearch:
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1
         rows = self._vectors.query_rows(mixture)
-        # One query each over the whole catalogue: the search sums what it normalizes by.
+        # With one query each over the whole catalogue, the search computes the log-normalizer.
         normalize = (
             mixture.items is None
             and eligible.candidates is None
@@ -109,16 +109,16 @@ class ExactSearch:
         offsets = mixture.log_weight if normalize else self._vectors.term_offsets(mixture)
         all_positions, all_scores = empty_ranking(n_histories, n)
         for histories, terms in mixture.by_size():
-            is_one = terms.shape[1] == 1
+            is_single = terms.shape[1] == 1
             term_queries = mixture.query_of[terms]
             score = (
-                _one_query(rows, term_queries)
-                if is_one
-                else _several(rows, term_queries, offsets[terms])
+                _single_query_scores(rows, term_queries)
+                if is_single
+                else _mixture_scores(rows, term_queries, offsets[terms])
             )
-            own = eligible.take(histories)
-            positions, scores = self._search(score, terms.shape, n, own, normalize)
-            if is_one:  # what is added to all items of a history changes no order
+            eligible_rows = eligible.take(histories)
+            positions, scores = self._search(score, terms.shape, n, eligible_rows, normalize)
+            if is_single:  # a constant per history, which does not change the order
                 scores = scores + offsets[terms]
             all_positions[histories], all_scores[histories] = positions, scores
         return all_positions, all_scores
@@ -126,20 +126,20 @@ class ExactSearch:
     def _search(
         self, score: ScoreBlock, shape: tuple[int, ...], n: int, eligible: Eligible, normalize: bool
     ) -> Ranking:
-        """Search chunk by chunk, so that the scores kept and one block's pairs stay bounded."""
+        """Search chunks of histories, so that the memory of scores and pairs is bounded."""
         n_rows, size = shape
         items = self._vectors.targets if eligible.candidates is None else eligible.candidates
         if len(items) == 0:
             return empty_ranking(n_rows, n)
-        fit = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
-        step = max(1, fit)
-        best = self._best_of_one_block if len(items) <= _BLOCK_ITEMS else self._best
+        n_fitting = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
+        step = max(1, n_fitting)
+        best = self._search_one_block if len(items) <= _BLOCK_ITEMS else self._search_blocks
         chunks = [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
         parts = [best(score, chunk, n, len(items), eligible, normalize) for chunk in chunks]
         positions, scores = zip(*parts, strict=True)
         return np.concatenate(positions), np.concatenate(scores)
 
-    def _best_of_one_block(
+    def _search_one_block(
         self,
         score: ScoreBlock,
         chunk: slice,
@@ -148,25 +148,25 @@ class ExactSearch:
         eligible: Eligible,
         normalize: bool,
     ) -> Ranking:
-        """Rank a small catalogue, of which all scores are sorted in part."""
+        """Rank a small catalogue, whose scores are computed by one product."""
         targets, candidates = self._vectors.targets, eligible.candidates
         n_rows = chunk.stop - chunk.start
-        # Few columns leave few champions to sort, many leave few finalists.
+        # The width balances the numbers of champions and of finalists to sort.
         width = max(_MIN_WIDTH, 1 << (n_items * n).bit_length() // 2)
         n_blocks = -(-n_items // width)
-        whole = self._workspace(n_rows * n_blocks * width).reshape(n_rows, n_blocks * width)
-        scores = whole[:, :n_items]
-        score(chunk, self._columns if candidates is None else targets[candidates].T, scores)
+        padded = self._workspace(n_rows * n_blocks * width).reshape(n_rows, n_blocks * width)
+        scores = padded[:, :n_items]
+        score(chunk, self._target_columns if candidates is None else targets[candidates].T, scores)
         log_normalizer = log_sum_exp(scores.copy(), axis=1)[:, None] if normalize else None
         scores[eligible.pairs(chunk)] = -np.inf
-        whole[:, n_items:] = -np.inf
-        blocks = whole.reshape(n_rows, n_blocks, width)
+        padded[:, n_items:] = -np.inf
+        blocks = padded.reshape(n_rows, n_blocks, width)
         positions, best = tournament(blocks.transpose(1, 0, 2), blocks.max(axis=1), n)
         if candidates is not None:
             positions = np.where(positions < 0, -1, candidates[positions])
         return positions, best if log_normalizer is None else best - log_normalizer
 
-    def _best(
+    def _search_blocks(
         self,
         score: ScoreBlock,
         chunk: slice,
@@ -189,8 +189,8 @@ class ExactSearch:
             items = slice(begin, end) if candidates is None else candidates[begin:end]
             score(chunk, targets[items].T, scores[number, :, : end - begin])
             if normalize:
-                of_block = log_sum_exp(scores[number, :, : end - begin].copy(), axis=1)
-                log_normalizer = np.logaddexp(log_normalizer, of_block)
+                block_normalizer = log_sum_exp(scores[number, :, : end - begin].copy(), axis=1)
+                log_normalizer = np.logaddexp(log_normalizer, block_normalizer)
             scores[number, :, end - begin :] = -np.inf
             out = slice(cuts[number], cuts[number + 1])
             scores[number, row[out], column[out] - begin] = -np.inf
@@ -207,18 +207,18 @@ class ExactSearch:
         return space[:n_floats]
 
 
-def _one_query(rows: Float32Array, query_of: IntArray) -> ScoreBlock:
-    """Score histories that are one query each: a product, and no exponential."""
-    own = rows[query_of[:, 0]]
+def _single_query_scores(rows: Float32Array, query_of: IntArray) -> ScoreBlock:
+    """Return a function that scores histories of one query each by a product."""
+    queries = rows[query_of[:, 0]]
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
-        np.matmul(own[chunk], block, out=out)
+        np.matmul(queries[chunk], block, out=out)
 
     return score
 
 
-def _several(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
-    """Score histories of several queries each: the log of the summed probabilities."""
+def _mixture_scores(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
+    """Return a function that scores histories of several queries: log of summed probabilities."""
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
         chunk_queries = query_of[chunk]
@@ -256,11 +256,11 @@ def tournament(scores: Float32Array, champions: Float32Array, n: int) -> Ranking
     best = finalists[rows, chosen]
     block, position = np.divmod(chosen, n_columns)
     positions = block * width + columns[rows, position]
-    return _in_order(positions, best, n)
+    return _sorted_ranking(positions, best, n)
 
 
-def _in_order(positions: IntArray, best: Float32Array, n: int) -> Ranking:
-    """Return what was chosen best first, of equal scores the lower position, `n` in each row."""
+def _sorted_ranking(positions: IntArray, best: Float32Array, n: int) -> Ranking:
+    """Sort chosen items by score, then position, and pad each row to `n`."""
     n_rows = len(best)
     order = np.lexsort((positions, -best), axis=1)
     rows = np.arange(n_rows)[:, None]
@@ -275,14 +275,14 @@ def _in_order(positions: IntArray, best: Float32Array, n: int) -> Ranking:
 
 
 def _largest(values: Float32Array, n: int) -> IntArray:
-    """Return the columns of the `n` largest values of each row, in no order."""
+    """Return the columns of the `n` largest values of each row, unordered."""
     if n == values.shape[1]:
         return np.broadcast_to(np.arange(n), values.shape)
     return np.argpartition(values, values.shape[1] - n, axis=1)[:, values.shape[1] - n :]
 
 
 def empty_ranking(n_rows: int, n: int) -> Ranking:
-    """Return a ranking of `n` empty positions per row, to be filled."""
+    """Return an empty ranking of `n` positions per row."""
     return (
         np.full((n_rows, n), -1, dtype=np.int64),
         np.full((n_rows, n), -np.inf, dtype=np.float32),

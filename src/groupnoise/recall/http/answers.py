@@ -1,4 +1,4 @@
-"""From rankings, and refusals, to the JSON the schemas describe."""
+"""The JSON of answers and errors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from groupnoise.recall.items import CATEGORY
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.recalled import OneRecalled, Reasons, Recalled
 
-MAX_SHOWN = 1000
-"""Values of an attribute that a description lists."""
-MAX_SENTENCES = 5
+MAX_ATTRIBUTE_VALUES = 1000
+"""Values of an attribute that a model description lists."""
+MAX_INVALID_FIELDS = 5
 MAX_QUOTED = 40
-"""Characters of a name that a refusal repeats."""
+"""Characters of a client's text that an error message repeats."""
 FAULTS = {
     "missing": "it is missing",
     "extra_forbidden": "a request has no field of this name",
@@ -31,7 +31,7 @@ FAULTS = {
 }
 EXAMPLES = {"filter": ', such as {"brand": ["Acme", "Bolt"]}'}
 MUST_BE = "must be "
-KINDS = {
+EXPECTED_TYPES = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -52,67 +52,67 @@ KINDS = {
     "too_short": "a list of {min_length} or more",
     "too_long": "a list of {max_length} at most",
 }
-"""What fields must be, by the errors of pydantic."""
+"""The expected type of a field, by the type of the pydantic error."""
 REQUEST_ID, VERSION = r"^[\w.-]{1,64}$", "^[0-9a-f]{0,12}$"
-FORMS = {
+EXPECTED_PATTERNS = {
     REQUEST_ID: "1 to 64 letters, digits, dots, _ and -",
     VERSION: "a version as answers name it, such as 3f9a0c1d2e4b",
 }
-"""The patterns of fields in words."""
-MAX_WRITTEN = 50_000
-"""Items kept as text: about ten megabytes."""
+"""Descriptions of the patterns that fields must match."""
+MAX_CACHED_ITEMS = 50_000
+"""Items whose JSON is cached: about ten megabytes."""
 
 
 def as_json(value: Any) -> bytes:
-    """Return a value as JSON; what JSON or UTF-8 cannot hold is a ValueError."""
-    return _in_json(value).encode()
+    """Return a value as JSON; raise ValueError if JSON or UTF-8 cannot represent it."""
+    return _to_json(value).encode()
 
 
-_in_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-def plain_answer(model: RecallModel, name: str, recalled: Recalled) -> bytes:
-    """Return the answer to a request without reasons as JSON; see `RecallAnswer`."""
+def answer_json(model: RecallModel, name: str, recalled: Recalled) -> bytes:
+    """Return the answer to a request without explanations as JSON; see `RecallAnswer`."""
     results = []
     for number, unknown in enumerate(recalled.unknown):
         positions, scores = recalled.row(number)
-        parts = _items(model, positions.tolist(), scores.tolist())
+        parts = _items_json(model, positions.tolist(), scores.tolist())
         clicks = _clicks_behind(model, recalled, number)
         if clicks is not None:
             parts = [
-                f'{part[:-1]},"click":{_in_json(click)}}}'
+                f'{part[:-1]},"click":{_to_json(click)}}}'
                 for part, click in zip(parts, clicks, strict=True)
             ]
-        results.append(_result(parts, bool(recalled.from_popularity[number]), unknown))
-    return f"{_head(name, model.version)}{','.join(results)}]}}".encode()
+        results.append(_result_json(parts, bool(recalled.from_popularity[number]), unknown))
+    return f"{_answer_prefix(name, model.version)}{','.join(results)}]}}".encode()
 
 
-def answer_of_one(model: RecallModel, recalled: OneRecalled) -> bytes:
+def single_answer_json(model: RecallModel, recalled: OneRecalled) -> bytes:
     """Return the answer of the main model to one history as JSON; see `RecallAnswer`."""
-    parts = _items(model, recalled.positions, recalled.scores)
-    result = _result(parts, recalled.from_popularity, recalled.unknown)
-    return f"{_head('main', model.version)}{result}]}}".encode()
+    parts = _items_json(model, recalled.positions, recalled.scores)
+    result = _result_json(parts, recalled.from_popularity, recalled.unknown)
+    return f"{_answer_prefix('main', model.version)}{result}]}}".encode()
 
 
-def _items(model: RecallModel, positions: list[int], scores: list[float]) -> list[str]:
-    """Return items as JSON: each is the same text in every answer but for its score, and kept."""
-    written, parts = model.items.written, []
+def _items_json(model: RecallModel, positions: list[int], scores: list[float]) -> list[str]:
+    """Return ranked items as JSON; all but their scores is cached."""
+    item_json, parts = model.items.item_json, []
     for position, score in zip(positions, scores, strict=True):
-        begin, end = written.get(position) or _write_item(model, position)
-        # Nine digits are all that single precision has, and quicker to write than seventeen.
+        begin, end = item_json.get(position) or _cache_item_json(model, position)
+        # Nine digits represent single precision exactly and are faster to write than seventeen.
         parts.append(f"{begin}{score:.9g}{end}")
     return parts
 
 
-def _result(parts: list[str], from_popularity: bool, unknown: list[Any]) -> str:
+def _result_json(parts: list[str], from_popularity: bool, unknown: list[Any]) -> str:
     source = "popularity" if from_popularity else "history"
-    rest = _in_json(unknown) if unknown else "[]"
+    rest = _to_json(unknown) if unknown else "[]"
     return f'{{"items":[{",".join(parts)}],"source":"{source}","unknown":{rest}}}'
 
 
 @lru_cache(maxsize=16)
-def _head(name: str, version: str) -> str:
-    return f'{{"model":"{name}","version":{_in_json(version)},"results":['
+def _answer_prefix(name: str, version: str) -> str:
+    return f'{{"model":"{name}","version":{_to_json(version)},"results":['
 
 
 def _clicks_behind(model: RecallModel, recalled: Recalled, number: int) -> list[Any] | None:
@@ -126,20 +126,20 @@ def _clicks_behind(model: RecallModel, recalled: Recalled, number: int) -> list[
     return [None if click < 0 else model.items.id_of(click) for click in clicks.tolist()]
 
 
-def _write_item(model: RecallModel, position: int) -> tuple[str, str]:
+def _cache_item_json(model: RecallModel, position: int) -> tuple[str, str]:
     items = model.items
-    if len(items.written) >= MAX_WRITTEN:
-        items.written.clear()
-    title, category = _in_json(items.title_of(position)), _in_json(items.category_of(position))
+    if len(items.item_json) >= MAX_CACHED_ITEMS:
+        items.item_json.clear()
+    title, category = _to_json(items.title_of(position)), _to_json(items.category_of(position))
     text = (
-        f'{{"item":{_in_json(items.id_of(position))},"score":',
+        f'{{"item":{_to_json(items.id_of(position))},"score":',
         f',"title":{title},"category":{category}}}',
     )
-    items.written[position] = text
+    items.item_json[position] = text
     return text
 
 
-def recall_result(
+def explained_result(
     model: RecallModel, recalled: Recalled, number: int, reasons: Reasons
 ) -> dict[str, Any]:
     """Return the explained answer to one history; see `RecallResult`."""
@@ -185,8 +185,8 @@ def ranked_items(model: RecallModel, recalled: Recalled, number: int) -> list[di
     ]
 
 
-def found_items(model: RecallModel, query: str, limit: int) -> list[dict[str, Any]]:
-    """Return the items whose title fits, or the most popular for an empty query."""
+def search_items(model: RecallModel, query: str, limit: int) -> list[dict[str, Any]]:
+    """Return the items whose title matches, or the most popular for an empty query."""
     items = model.items
     positions = items.search(query, limit) if query.strip() else items.popular_order[:limit]
     return [
@@ -201,7 +201,7 @@ def found_items(model: RecallModel, query: str, limit: int) -> list[dict[str, An
 
 
 def describe_model(model: RecallModel) -> dict[str, Any]:
-    """Return what the artifact says about itself; see `ModelDescription`."""
+    """Return the description of a model; see `ModelDescription`."""
     return {
         "version": model.version,
         "kind": model.manifest.get("kind"),
@@ -211,7 +211,8 @@ def describe_model(model: RecallModel) -> dict[str, Any]:
         "created": model.manifest.get("created"),
         "categories": sorted(model.items.attributes.get(CATEGORY, {})),
         "attributes": {
-            name: sorted(values)[:MAX_SHOWN] for name, values in model.items.attributes.items()
+            name: sorted(values)[:MAX_ATTRIBUTE_VALUES]
+            for name, values in model.items.attributes.items()
         },
         "index": model.manifest.get("index"),
         "card": model.card,
@@ -219,7 +220,7 @@ def describe_model(model: RecallModel) -> dict[str, Any]:
 
 
 class Refusal(Exception):
-    """A request that will not be answered."""
+    """A refused request: HTTP status, error code, message and, if one was exceeded, the limit."""
 
     def __init__(self, status: int, code: str, message: str, *, limit: float | None = None) -> None:
         super().__init__(message)
@@ -229,7 +230,7 @@ class Refusal(Exception):
         self.limit = limit
 
     def response(self, request_id: str) -> JSONResponse:
-        """Return the refusal as the one shape all errors share."""
+        """Return the refusal as an HTTP response; see `ErrorAnswer`."""
         headers = {"Retry-After": "1"} if self.status == 429 else {}
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
@@ -241,50 +242,50 @@ class Refusal(Exception):
 
 
 def internal_error() -> Refusal:
-    """Return what a client is told of a failure: where to look, and nothing of what it was."""
+    """Return the refusal for an unexpected exception, without its details."""
     message = "the service failed on this request; its log says more under the request id."
     return Refusal(500, "internal_error", message)
 
 
-def refusal_of(error: GroupNoiseError) -> Refusal:
-    """Return what a client is told where the library refused what it asked."""
+def refusal_from_error(error: GroupNoiseError) -> Refusal:
+    """Return the refusal for an error of the library."""
     if isinstance(error, UnknownTargetError):
         return Refusal(404, "unknown_item", str(error))
     return Refusal(422, "invalid_request", str(error))
 
 
-def about_errors(errors: Iterable[Mapping[str, Any]]) -> str:
-    """Return what is wrong with each field in a sentence that begins with where it is."""
-    demands: dict[str, dict[str, None]] = {}
+def validation_message(errors: Iterable[Mapping[str, Any]]) -> str:
+    """Return one sentence per invalid field, beginning with its path."""
+    expected: dict[str, dict[str, None]] = {}
     for error in errors:
         parts = [str(part)[:MAX_QUOTED] for part in error["loc"]]
         if parts and parts[-1] in ("int", "str"):  # an id, which may be either
             parts.pop()
-        demands.setdefault(".".join(parts) or "the body", {})[_demand(error)] = None
-    told = []
-    for where, said in list(demands.items())[:MAX_SENTENCES]:
-        first, *others = said
+        expected.setdefault(".".join(parts) or "the body", {})[_expectation(error)] = None
+    sentences = []
+    for where, descriptions in list(expected.items())[:MAX_INVALID_FIELDS]:
+        first, *others = descriptions
         alternatives = [each.removeprefix(MUST_BE) for each in others]
         example = EXAMPLES.get(where, "")
-        told.append(f"{where}: {' or '.join([first, *alternatives])}{example}.")
-    return " ".join(told)
+        sentences.append(f"{where}: {' or '.join([first, *alternatives])}{example}.")
+    return " ".join(sentences)
 
 
-def _demand(error: Mapping[str, Any]) -> str:
-    """Return what a field must be, or what else is wrong with it."""
+def _expectation(error: Mapping[str, Any]) -> str:
+    """Return what is expected of a field, or the message of pydantic."""
     kind, bounds = error["type"], error.get("ctx", {})
     if kind == "string_pattern_mismatch":
-        return MUST_BE + FORMS[bounds["pattern"]]
-    if kind in KINDS:
-        return MUST_BE + KINDS[kind].format(**bounds)
+        return MUST_BE + EXPECTED_PATTERNS[bounds["pattern"]]
+    if kind in EXPECTED_TYPES:
+        return MUST_BE + EXPECTED_TYPES[kind].format(**bounds)
     if kind in FAULTS:
         return FAULTS[kind]
-    said = str(error["msg"])
-    return said[:1].lower() + said[1:]
+    message = str(error["msg"])
+    return message[:1].lower() + message[1:]
 
 
-def _paths_of(app: FastAPI) -> str:
-    """Return the paths of a service with their methods, as its page of routes lists them."""
+def _list_paths(app: FastAPI) -> str:
+    """Return the paths of an app with their methods, as text."""
     return ", ".join(
         f"{' and '.join(map(str.upper, methods))} {path}"
         for path, methods in app.openapi()["paths"].items()
@@ -292,7 +293,7 @@ def _paths_of(app: FastAPI) -> str:
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Make the app answer every kind of error in the shape of :class:`Refusal`."""
+    """Make the app answer every kind of error as :class:`Refusal` does."""
 
     @app.exception_handler(Refusal)
     async def on_refusal(request: Request, error: Refusal) -> JSONResponse:
@@ -300,12 +301,12 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        refusal = Refusal(422, "invalid_request", about_errors(error.errors()))
+        refusal = Refusal(422, "invalid_request", validation_message(error.errors()))
         return refusal.response(request.state.request_id)
 
     @app.exception_handler(GroupNoiseError)
     async def on_library_error(request: Request, error: GroupNoiseError) -> JSONResponse:
-        return refusal_of(error).response(request.state.request_id)
+        return refusal_from_error(error).response(request.state.request_id)
 
     @app.exception_handler(Exception)
     async def on_failure(request: Request, error: Exception) -> JSONResponse:
@@ -318,7 +319,7 @@ def install_error_handlers(app: FastAPI) -> None:
         message, path = str(error.detail), request.url.path[:MAX_QUOTED]
         if error.status_code == 404:
             near = did_you_mean(path, app.openapi()["paths"])
-            message = f"there is no path {path!r}{near}; there are {_paths_of(app)}. See /docs."
+            message = f"there is no path {path!r}{near}; there are {_list_paths(app)}. See /docs."
         elif error.status_code == 405:
             allowed = (error.headers or {}).get("Allow", "another method")
             message = f"{path!r} is not asked by {request.method}; use {allowed}."
@@ -329,15 +330,15 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def add_page(app: FastAPI, folder: Path, files: Mapping[str, tuple[str, str]]) -> None:
-    """Add the page of a folder: for each path the name of a file in it, and its media type."""
+    """Serve static files of a folder: `files` maps each path to a file name and media type."""
     for path, (name, media_type) in files.items():
-        answer = _page_file((folder / name).read_bytes(), media_type)
+        answer = _file_route((folder / name).read_bytes(), media_type)
         app.add_route(path, answer, include_in_schema=False)
 
 
-def _page_file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+def _file_route(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     async def page_file(_: Request) -> Response:
-        # Revalidated, not stored for good: the page changes with the release.
+        # Revalidated, since the page changes with the release.
         return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
     return page_file

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from groupnoise import __version__
 from groupnoise.exceptions import DataError, GroupNoiseError, OutputError
-from groupnoise.recall.http.answers import Refusal, add_page, found_items, install_error_handlers
+from groupnoise.recall.http.answers import Refusal, add_page, install_error_handlers, search_items
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
 from groupnoise.recall.http.guide import example_clicks, routes_page
@@ -40,9 +40,9 @@ from groupnoise.recall.lists import ItemList, item_list
 from groupnoise.recall.registry import Registry, promotion_stamp
 
 WATCH_SECONDS = 1.0
-"""From one look for a promoted version to the next."""
+"""Interval between checks for a newly promoted version."""
 
-_IDS = {
+_ID_LIST_SCHEMA = {
     "application/json": {
         "schema": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
     }
@@ -93,14 +93,14 @@ def create_app(settings: ServiceSettings) -> ASGIApp:
 
 
 def guarded_app(service: RecallService) -> ASGIApp:
-    """Return the routes of a service behind its guard."""
+    """Return the app of a service, wrapped in its guard."""
     app = FastAPI(
         title="groupnoise recall",
         version=__version__,
         description="Items a click history leads to, by Max-Matching.",
-        lifespan=_lifespan_of(service),
+        lifespan=_make_lifespan(service),
         redirect_slashes=False,  # a redirected body is lost on most clients
-        docs_url=None,  # these two load scripts from other hosts; /docs is our own
+        docs_url=None,  # both load scripts from other hosts; /docs is defined below
         redoc_url=None,
     )
     install_error_handlers(app)
@@ -119,11 +119,11 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
         "/v1/recall",
         response_model=RecallAnswer,
         responses=_REFUSALS,
-        openapi_extra={"requestBody": _body_of(RecallRequest)},
+        openapi_extra={"requestBody": _body_schema(RecallRequest)},
     )
     async def recall(request: Request) -> Response:
         """Return the best items for each history."""
-        # Behind the guard it is answered before it comes here; this describes it.
+        # The guard answers this route directly; this one is for the schema.
         content_type = request.headers.get("content-type", "")
         answer, request.state.version = await service.recall(await request.body(), content_type)
         return Response(answer, media_type="application/json")
@@ -148,7 +148,7 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
         check_limit(service.limits, "top", limit, f"limit is {limit}")
         check_limit(service.limits, "query_length", len(q), f"the query holds {len(q)} characters")
         return JSONResponse(
-            {"items": await asyncio.to_thread(found_items, service.model(), q, limit)}
+            {"items": await asyncio.to_thread(search_items, service.model(), q, limit)}
         )
 
 
@@ -157,7 +157,7 @@ def _add_feedback_route(app: FastAPI, service: RecallService) -> None:
         "/v1/feedback",
         response_model=FeedbackAnswer,
         responses=_REFUSALS,
-        openapi_extra={"requestBody": _body_of(FeedbackRequest)},
+        openapi_extra={"requestBody": _body_schema(FeedbackRequest)},
     )
     async def feedback(request: Request) -> Response:
         """Keep which items of an answer were shown and clicked."""
@@ -167,8 +167,8 @@ def _add_feedback_route(app: FastAPI, service: RecallService) -> None:
         return JSONResponse(answer)
 
 
-def _body_of(schema: type[BaseModel]) -> dict[str, Any]:
-    """Describe a body that the route reads itself, for the OpenAPI page."""
+def _body_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the OpenAPI description of a body that the route parses itself."""
     return {
         "required": True,
         "content": {"application/json": {"schema": schema.model_json_schema()}},
@@ -215,7 +215,7 @@ def _add_page(app: FastAPI, service: RecallService) -> None:
     needs_token = service.settings.token is not None
 
     async def routes(request: Request) -> Response:
-        # Whoever has no token learns nothing about the model.
+        # Without a token nothing about the model is shown.
         clicks: list[ItemId] = ["ID", "ID"]
         if not needs_token:
             clicks = example_clicks(service.model().items)
@@ -227,7 +227,7 @@ def _add_page(app: FastAPI, service: RecallService) -> None:
     add_page(app, Path(__file__).parents[1] / "page", PAGE_FILES)
 
 
-def _lifespan_of(service: RecallService) -> Any:
+def _make_lifespan(service: RecallService) -> Any:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
@@ -238,7 +238,7 @@ def _lifespan_of(service: RecallService) -> Any:
             try:
                 await service.reload()
             except Refusal:
-                return  # logged where it was refused; the old model stays
+                return  # already logged; the old model stays
 
         def on_hangup() -> None:
             task = loop.create_task(reload_on_signal())
@@ -267,7 +267,7 @@ async def follow_promotions(service: RecallService) -> None:
     folder = service.settings.artifact
     stamp, seen = promotion_stamp(folder), None
     while stamp is not None:
-        with suppress(OSError, GroupNoiseError, Refusal):  # logged where it was refused
+        with suppress(OSError, GroupNoiseError, Refusal):  # already logged
             if stamp != seen:
                 seen = stamp
                 if Registry(folder).current != service.model().version:
@@ -283,43 +283,43 @@ def _add_list_routes(app: FastAPI, service: RecallService) -> None:
     @app.get("/v1/lists", response_model=ListsAnswer, responses=_REFUSALS)
     async def lists() -> Response:
         """Return the named lists, how long each is and how much of it the model knows."""
-        return JSONResponse({"lists": await asyncio.to_thread(_describe_all, service)})
+        return JSONResponse({"lists": await asyncio.to_thread(_describe_lists, service)})
 
     @app.put(
         LISTS_PATH + "{name}",
         response_model=ListDescription,
         responses=_REFUSALS,
-        openapi_extra={"requestBody": {"required": True, "content": _IDS}},
+        openapi_extra={"requestBody": {"required": True, "content": _ID_LIST_SCHEMA}},
     )
     async def replace(name: ListName, request: Request) -> Response:
         """Replace a list by the JSON list of item ids in the body, or add it."""
         body = await request.body()
         async with replacing:  # one large list in memory at a time
-            return JSONResponse(await asyncio.to_thread(_replace, service, name, body))
+            return JSONResponse(await asyncio.to_thread(_replace_list, service, name, body))
 
     @app.delete(LISTS_PATH + "{name}", response_model=ListDescription, responses=_REFUSALS)
     async def delete(name: ListName) -> Response:
         """Forget a list."""
         if name not in service.lists.names():
-            service.named_list(name)  # which refuses; a file need not be readable to go
+            service.named_list(name)  # refuses an unknown name; an unreadable file can be deleted
         service.lists.delete(name)
         return JSONResponse({"name": name, "n_items": 0, "n_known": 0})
 
 
-def _describe_all(service: RecallService) -> list[dict[str, Any]]:
+def _describe_lists(service: RecallService) -> list[dict[str, Any]]:
     found = []
     for name in service.lists.names():
         each = None
-        with suppress(DataError):  # which stands among those that cannot be read
+        with suppress(DataError):  # reported as unreadable below
             each = service.lists.get(name)
         why = service.lists.unreadable().get(name)
         if each is not None or why is not None:
-            about = _description(service, each or item_list(name, []))
-            found.append(about | ({} if why is None else {"error": why}))
+            description = _describe_list(service, each or item_list(name, []))
+            found.append(description | ({} if why is None else {"error": why}))
     return found
 
 
-def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
+def _replace_list(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
     ids = parse_json(body)
     if not isinstance(ids, list) or not all(type(one) in (int, str) for one in ids):
         raise Refusal(422, "invalid_request", "the body must be a JSON list of item ids.")
@@ -329,9 +329,9 @@ def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
     except OutputError as error:
         why = f"{name}.txt cannot be written ({error.strerror}); the list is as it was."
         raise Refusal(503, "list_not_written", why) from None
-    return _description(service, replacement)
+    return _describe_list(service, replacement)
 
 
-def _description(service: RecallService, each: ItemList) -> dict[str, Any]:
+def _describe_list(service: RecallService, each: ItemList) -> dict[str, Any]:
     n_known = len(each.positions(service.model().items))
     return {"name": each.name, "n_items": len(each.ids), "n_known": n_known}

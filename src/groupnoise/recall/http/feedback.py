@@ -1,4 +1,4 @@
-"""What was shown and clicked, told by clients and kept in files that `groupnoise replay` reads."""
+"""Impressions and clicks reported by clients, kept in files that `groupnoise replay` reads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ from groupnoise.core.words import counted
 from groupnoise.io.files import check_writable_folder
 from groupnoise.recall.http.answers import MAX_QUOTED, REQUEST_ID, VERSION, Refusal
 from groupnoise.recall.http.monitoring import log
-from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body, validated
+from groupnoise.recall.http.requests import (
+    ItemId,
+    ItemIds,
+    check_limit,
+    read_body,
+    validate_request,
+)
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.items import ItemTable
 
-PATTERN = "feedback-*.jsonl"
+FILE_PATTERN = "feedback-*.jsonl"
 
 
 class FeedbackRequest(BaseModel):
-    """What became of one answer: the items shown, and those that were clicked."""
+    """Feedback on one answer: the items shown, and those that were clicked."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -50,7 +56,7 @@ class FeedbackRequest(BaseModel):
         ItemIds,
         Field(
             description="The items clicked, of those shown; without `shown`, of those that were "
-            "told before under the same request id. The service does not remember those: a click "
+            "reported before under the same request id. The service does not check that: a click "
             "on another is kept, and left out by `groupnoise replay`.",
             examples=[["i7"]],
         ),
@@ -70,16 +76,16 @@ class FeedbackAnswer(BaseModel):
 
 def parse_feedback(body: bytes, content_type: str, limits: Limits) -> FeedbackRequest:
     """Return the feedback in a body, or refuse it."""
-    feedback = validated(FeedbackRequest, read_body(body, content_type))
+    feedback = validate_request(FeedbackRequest, read_body(body, content_type))
     check_limit(limits, "top", len(feedback.shown), f"{len(feedback.shown)} items were shown")
     check_limit(limits, "top", len(feedback.clicked), f"{len(feedback.clicked)} were clicked")
-    wrong = _what_is_wrong(feedback)
+    wrong = _feedback_error(feedback)
     if wrong is not None:
         raise Refusal(422, "invalid_request", wrong)
     return feedback
 
 
-def _what_is_wrong(feedback: FeedbackRequest) -> str | None:
+def _feedback_error(feedback: FeedbackRequest) -> str | None:
     shown = set(map(str, feedback.shown))
     if not feedback.shown and not feedback.clicked:
         return "shown: feedback needs items that were shown, clicks, or both."
@@ -98,53 +104,58 @@ def _what_is_wrong(feedback: FeedbackRequest) -> str | None:
 def unknown_items(
     feedback: FeedbackRequest, served: Sequence[tuple[str, ItemTable]]
 ) -> list[ItemId]:
-    """Return the items told of that no served model knows.
+    """Return the reported items that no served model knows.
 
-    `served`: versions and items of the models that answer now. Raises Refusal if the version that
-    is said to have answered is among them and lacks an item, which it cannot have shown then.
+    `served`: versions and items of the models in use. Raises Refusal if the version named in the
+    feedback is among them and lacks an item, since it cannot have shown it.
     """
-    told = list({str(each): each for each in (*feedback.shown, *feedback.clicked)}.values())
+    reported = list({str(each): each for each in (*feedback.shown, *feedback.clicked)}.values())
     known: set[str] = set()
     for version, items in served:
-        places = items.position_list(told)
-        own = {str(each) for each, place in zip(told, places, strict=True) if place >= 0}
-        known |= own
-        lacking = [each for each in told if str(each) not in own]
+        places = items.position_list(reported)
+        known_here = {str(each) for each, place in zip(reported, places, strict=True) if place >= 0}
+        known |= known_here
+        lacking = [each for each in reported if str(each) not in known_here]
         if lacking and version == feedback.version:
             message = (
                 f"version {version} has no item {str(lacking[0])[:MAX_QUOTED]!r}, so it cannot "
-                "have shown it; tell of what its answer held, or leave out the version."
+                "have shown it; report items of its answer, or leave out the version."
             )
             raise Refusal(422, "invalid_request", message)
-    return [each for each in told if str(each) not in known]
+    return [each for each in reported if str(each) not in known]
 
 
 def feedback_rows(feedback: FeedbackRequest) -> list[dict[str, Any]]:
-    """Return a row per item as `groupnoise replay` reads them; a click told later has no chance."""
+    """Return one row per item for `groupnoise replay`; clicks alone have no propensity."""
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    about = {"time": now, "request_id": feedback.request_id, "version": feedback.version}
-    about["user"] = str(feedback.user)
+    common = {"time": now, "request_id": feedback.request_id, "version": feedback.version}
+    common["user"] = str(feedback.user)
     clicked = set(map(str, feedback.clicked))
     items = feedback.shown or feedback.clicked
-    even = [1 / len(items)] * len(items)
-    chances: Sequence[float | None] = feedback.propensity or even
+    uniform = [1 / len(items)] * len(items)
+    propensities: Sequence[float | None] = feedback.propensity or uniform
     if not feedback.shown:
-        chances = [None] * len(items)
+        propensities = [None] * len(items)
     return [
-        {**about, "item": str(item), "propensity": chance, "clicked": int(str(item) in clicked)}
-        for item, chance in zip(items, chances, strict=True)
+        {
+            **common,
+            "item": str(item),
+            "propensity": propensity,
+            "clicked": int(str(item) in clicked),
+        }
+        for item, propensity in zip(items, propensities, strict=True)
     ]
 
 
 class FeedbackLog:
-    """Files of feedback in a folder: only ever appended to, begun anew when full, bounded.
+    """Append-only files of feedback in a folder, rotated by size and bounded in number.
 
-    Each process writes files of its own, so that none waits for another.
+    Each process writes its own files, so that none waits for another.
 
     `folder`: created if needed.
-    `max_bytes`: a file that would grow beyond this is followed by another.
-    `max_files`: of more files the oldest are deleted.
-    `rows_per_second`: what more is told is refused.
+    `max_bytes`: size at which a new file is begun.
+    `max_files`: number of files kept; the oldest are deleted.
+    `rows_per_second`: rate above which rows are refused.
     """
 
     def __init__(
@@ -156,7 +167,7 @@ class FeedbackLog:
         self._max_bytes = max_bytes
         self._max_files = max_files
         self._rate = rows_per_second
-        self._allowed, self._asked = float(rows_per_second), time.monotonic()
+        self._available_rows, self._refilled_at = float(rows_per_second), time.monotonic()
         self._descriptor: int | None = None
         self._path: Path | None = None
         self._size = 0
@@ -182,15 +193,17 @@ class FeedbackLog:
 
     def _admit(self, n_rows: int) -> None:
         now = time.monotonic()
-        self._allowed = min(self._rate, self._allowed + (now - self._asked) * self._rate)
-        self._asked = now
-        if n_rows > self._allowed:
+        self._available_rows = min(
+            self._rate, self._available_rows + (now - self._refilled_at) * self._rate
+        )
+        self._refilled_at = now
+        if n_rows > self._available_rows:
             message = (
                 f"more than {counted(self._rate, 'rows')} of feedback came in a second; "
                 f"try again shortly."
             )
             raise Refusal(429, "feedback_rate", message, limit=self._rate)
-        self._allowed -= n_rows
+        self._available_rows -= n_rows
 
     def _write(self, data: bytes) -> None:
         is_full = bool(self._size) and self._size + len(data) > self._max_bytes
@@ -216,7 +229,7 @@ class FeedbackLog:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         self._descriptor = os.open(self._path, flags, 0o600)
         self._size = 0
-        for old in sorted(self._folder.glob(PATTERN))[: -self._max_files]:
+        for old in sorted(self._folder.glob(FILE_PATTERN))[: -self._max_files]:
             if old != self._path:
                 old.unlink(missing_ok=True)
                 log("feedback_deleted", level=logging.WARNING, file=old.name)

@@ -1,4 +1,4 @@
-"""What stands before every route: who may ask, how much, how long, and a record of each answer."""
+"""ASGI middleware before every route: access, limits, deadlines, security headers and logs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, internal_error, refusal_of
+from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, internal_error, refusal_from_error
 from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log_request
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
 OPEN_PATHS = frozenset({"/", "/docs", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
-"""Served without a token: they say nothing about the model."""
+"""Served without a token: they reveal nothing about the model."""
 LISTS_PATH = "/v1/lists/"
-"""Where a body may be as large as a list."""
+"""Prefix of the routes whose body may be as large as a list."""
 UNTIMED_PATHS = frozenset({"/v1/model/reload"})
-"""Reading and checking a large artifact takes as long as it takes; reading a body does not."""
+"""Routes without a deadline once the body was read: loading a large artifact takes time."""
 FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
-"""What browsers call pages of another origin; another port of this machine is the same site."""
+"""Values of Sec-Fetch-Site for pages of another origin; another port is the same site."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -48,7 +48,7 @@ JSON_PROTECTION = (
     b"cross-origin-resource-policy",
     b"cache-control",
 )
-"""What of them means something where no document is shown, beside a policy."""
+"""Security headers that matter for JSON, beside its own policy."""
 _SECURITY_HEADERS = [
     (name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
 ]
@@ -60,21 +60,20 @@ _JSON_HEADERS = [
 ]
 
 RawHeaders = dict[bytes, bytes]
-"""Headers as they came, by their names in lower case."""
+"""Request headers by their names in lower case."""
 
-Direct = Callable[[bytes, str, bool], Awaitable[tuple[bytes, str]]]
-"""Maps a body, its content type and whether several clients ask to an answer in JSON and the
-version that gave it."""
+DirectHandler = Callable[[bytes, str, bool], Awaitable[tuple[bytes, str]]]
+"""Maps a body, its content type and whether several clients are active to an answer in JSON and
+the version of the model."""
 
 
 class Guard:
     """ASGI middleware that admits, bounds, labels and records requests.
 
-    `app`: what answers admitted requests.
+    `app`: the wrapped application.
     `settings`: token and limits.
     `metrics`: where requests are counted.
-    `direct`: what is answered here and now: for a small answer the layers of the framework cost
-        more than the answer does.
+    `direct`: handlers that bypass the framework, whose layers cost more than a small answer.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Guard:
         *,
         settings: ServiceSettings,
         metrics: ServiceMetrics,
-        direct: Mapping[tuple[str, str], Direct] | None = None,
+        direct: Mapping[tuple[str, str], DirectHandler] | None = None,
     ) -> None:
         self._app = app
         self._settings = settings
@@ -95,11 +94,11 @@ class Guard:
         metrics.n_in_flight = lambda: self._n_running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass a lifespan event on."""
+        """Answer one request, or pass on a lifespan event."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # Of a header that is sent twice the first counts.
+        # The first of repeated headers counts.
         headers = dict(reversed(scope["headers"]))
         answer = _Answer(send, _request_id(headers))
         scope.setdefault("state", {})["request_id"] = answer.request_id
@@ -121,12 +120,12 @@ class Guard:
             body = await self._read_body(path, headers, receive)
             if body is None:
                 return
-            packed = headers.get(b"content-encoding", b"identity").decode("latin-1")
-            if body and packed.lower() != "identity":
-                message = f"the body is {packed[:MAX_QUOTED]}; send it without Content-Encoding."
+            encoding = headers.get(b"content-encoding", b"identity").decode("latin-1")
+            if body and encoding.lower() != "identity":
+                message = f"the body is {encoding[:MAX_QUOTED]}; send it without Content-Encoding."
                 raise Refusal(422, "invalid_request", message)
             if path in UNTIMED_PATHS:
-                self._deadlines.lift(task)
+                self._deadlines.clear(task)
             direct = self._direct.get((scope["method"], path))
             if direct is None:
                 await self._app(scope, _replay(body, receive), answer.send)
@@ -139,20 +138,20 @@ class Guard:
                 content, scope["state"]["version"] = answered
                 await answer.send_json(content)
         except asyncio.CancelledError:
-            if not self._deadlines.has_passed(task):
+            if not self._deadlines.has_expired(task):
                 raise
             message = f"the request took longer than the {seconds:g} seconds allowed."
             late = Refusal(408, "too_slow", message, limit=seconds)
-            await answer.instead(scope, receive, late)
+            await answer.refuse(scope, receive, late)
         except Refusal as refusal:
-            await answer.instead(scope, receive, refusal)
+            await answer.refuse(scope, receive, refusal)
         except GroupNoiseError as error:
-            await answer.instead(scope, receive, refusal_of(error))
+            await answer.refuse(scope, receive, refusal_from_error(error))
         except Exception:
             LOGGER.exception("failure", extra={"fields": {"request_id": answer.request_id}})
-            await answer.instead(scope, receive, internal_error())
+            await answer.refuse(scope, receive, internal_error())
         finally:
-            self._deadlines.lift(task)
+            self._deadlines.clear(task)
 
     def _admit(self, scope: Scope, headers: RawHeaders) -> None:
         path = scope["path"]
@@ -172,22 +171,24 @@ class Guard:
                 raise Refusal(401, "token_needed", message)
 
     def _check_origin(self, headers: RawHeaders, path: str) -> None:
-        """Keep web pages of other sites from using a service that trusts this machine."""
+        """Refuse requests from web pages of other sites."""
         host = headers.get(b"host", b"")
-        if self._settings.token is None and not _names_this_machine(host):
+        if self._settings.token is None and not _is_loopback_host(host):
             message = "without a token this service answers to the name of this machine only"
-            asked = host.decode("latin-1")[:MAX_QUOTED]
-            message += f"; the header Host says {asked!r}." if host else "; send the header Host."
+            given_host = host.decode("latin-1")[:MAX_QUOTED]
+            message += (
+                f"; the header Host says {given_host!r}." if host else "; send the header Host."
+            )
             raise Refusal(403, "foreign_host", message)
         origin = headers.get(b"origin")
         is_foreign = origin is not None and _network_location(origin) != host
-        # Browsers send no Origin with an image or a link. A link to the page itself is welcome.
+        # Browsers send no Origin with an image or a link; links to the page itself are allowed.
         site = headers.get(b"sec-fetch-site")
         if is_foreign or (site in FOREIGN_SITES and path not in OPEN_PATHS):
             raise Refusal(403, "foreign_origin", "requests from pages of other sites are refused.")
 
     async def _read_body(self, path: str, headers: RawHeaders, receive: Receive) -> bytes | None:
-        """Return the whole body, None where the client went away before sending it."""
+        """Return the whole body, or None if the client disconnected first."""
         limits = self._settings.limits
         limit = limits.list_bytes if path.startswith(LISTS_PATH) else limits.body_bytes
         declared = headers.get(b"content-length", b"")
@@ -208,9 +209,9 @@ class Guard:
 
     def _record(self, scope: Scope, answer: _Answer) -> None:
         seconds = time.perf_counter() - answer.started
-        status = answer.status or 499  # the client went away
+        status = answer.status or 499  # the client disconnected
         route = answer.route or getattr(scope.get("route"), "path", "unmatched")
-        version = scope["state"].get("version", "")  # empty where no model had a part in it
+        version = scope["state"].get("version", "")  # empty if no model was involved
         self._metrics.observe_request(route, status, seconds, version)
         log_request(
             request_id=answer.request_id,
@@ -223,7 +224,7 @@ class Guard:
 
 
 class _Answer:
-    """The response to one request: adds headers, remembers the status."""
+    """The response to one request: adds headers and records the status."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -237,8 +238,8 @@ class _Answer:
             self.status = message["status"]
             given = {name.lower() for name, _ in message["headers"]}
             missing = [header for header in _SECURITY_HEADERS if header[0] not in given]
-            own = (b"x-request-id", self.request_id.encode())
-            message["headers"] = [*message["headers"], own, *missing]
+            id_header = (b"x-request-id", self.request_id.encode())
+            message["headers"] = [*message["headers"], id_header, *missing]
         await self._send(message)
 
     async def send_json(self, body: bytes) -> None:
@@ -252,66 +253,66 @@ class _Answer:
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
-    async def instead(self, scope: Scope, receive: Receive, refusal: Refusal) -> None:
-        """Send a refusal, unless an answer has begun already."""
+    async def refuse(self, scope: Scope, receive: Receive, refusal: Refusal) -> None:
+        """Send a refusal, unless an answer was begun."""
         if self.status is None:
             response: Response = refusal.response(self.request_id)
             await response(scope, receive, self.send)
 
 
 class _Deadlines:
-    """Cancels tasks whose time is up; `asyncio.wait_for` would start another for each.
+    """Cancels tasks after a time limit; `asyncio.wait_for` would start another task for each.
 
-    All have the same time, so those that began first end first, and one timer does for all.
+    All have the same limit, so that tasks expire in the order they began and share one timer.
 
-    `seconds`: how long a task may take.
+    `seconds`: the limit.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ends: dict[asyncio.Task[Any], float] = {}
-        self._passed: set[asyncio.Task[Any]] = set()
+        self._expired: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> asyncio.Task[Any]:
-        """Start the time of the running task, and return it."""
+        """Set the deadline of the running task, and return the task."""
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
         self._ends[task] = loop.time() + self._seconds
         if self._timer is None or self._loop is not loop:
-            self._loop, self._timer = loop, loop.call_later(self._seconds, self._pass)
+            self._loop, self._timer = loop, loop.call_later(self._seconds, self._expire_due)
         return task
 
-    def lift(self, task: asyncio.Task[Any]) -> None:
-        """Let a task take as long as it takes."""
+    def clear(self, task: asyncio.Task[Any]) -> None:
+        """Remove the deadline of a task."""
         self._ends.pop(task, None)
-        self._passed.discard(task)
+        self._expired.discard(task)
 
-    def has_passed(self, task: asyncio.Task[Any]) -> bool:
-        """Return whether a task was cancelled here; if so it is told that this was seen to."""
-        if task not in self._passed:
+    def has_expired(self, task: asyncio.Task[Any]) -> bool:
+        """Return whether a task was cancelled by its deadline, and undo the cancellation if so."""
+        if task not in self._expired:
             return False
-        self._passed.remove(task)
+        self._expired.remove(task)
         if hasattr(task, "uncancel"):  # not before Python 3.11
             task.uncancel()
         return True
 
-    def _pass(self) -> None:
+    def _expire_due(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         for task, end in list(self._ends.items()):
             if end > loop.time():
-                self._timer = loop.call_at(end, self._pass)
+                self._timer = loop.call_at(end, self._expire_due)
                 return
             del self._ends[task]
-            self._passed.add(task)
+            self._expired.add(task)
             task.cancel()
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a receive function that gives the body again, then whatever follows it."""
+    """Return a receive function that yields the body again, then what follows it."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
@@ -324,11 +325,11 @@ def _request_id(headers: RawHeaders) -> str:
     given = headers.get(b"x-request-id")
     if given is not None and re.fullmatch(rb"[\w.-]{1,64}", given):
         return given.decode()
-    return f"{getrandbits(64):016x}"  # tells requests apart; nothing is kept secret by it
+    return f"{getrandbits(64):016x}"  # an identifier, not a secret
 
 
 @lru_cache(maxsize=64)
-def _names_this_machine(host: bytes) -> bool:
+def _is_loopback_host(host: bytes) -> bool:
     try:
         return is_loopback(urlsplit(f"//{host.decode('latin-1')}").hostname or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Ready-made requests to a service, for its terminal and its page of routes."""
+"""Example requests, for the terminal and the page of routes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from groupnoise.recall.items import ItemId, ItemTable
 
 N_CLICKS = 2
-"""Clicks of the history that is asked about in an example."""
+"""Clicks in the example history."""
 TOKEN = "Authorization: Bearer $GROUPNOISE_TOKEN"
 PAGE = """<!doctype html>
 <html lang="en">
@@ -37,32 +37,32 @@ PAGE = """<!doctype html>
 
 
 def example_clicks(items: ItemTable) -> list[ItemId]:
-    """Return a history that a model knows: its most popular items."""
+    """Return an example history: the most popular items of a model."""
     return items.ids_of(items.popular_order[:N_CLICKS])
 
 
 def curl(address: str, clicks: list[ItemId], *, needs_token: bool) -> str:
-    """Return a command that asks a service what follows a history, ready to be copied."""
+    """Return a curl command that requests items for a history."""
     body = json.dumps({"histories": [clicks], "top": 5}, ensure_ascii=False)
-    words = [*_begun(needs_token), "-H", shlex.quote("Content-Type: application/json")]
+    words = [*_curl_words(needs_token), "-H", shlex.quote("Content-Type: application/json")]
     return " ".join([*words, "-d", shlex.quote(body), shlex.quote(f"{address}/v1/recall")])
 
 
 def curl_similar(address: str, item: ItemId, *, needs_token: bool) -> str:
-    """Return a command that asks a service what follows one item."""
+    """Return a curl command that requests items similar to one."""
     path = f"{address}/v1/similar/{quote(str(item), safe='')}?top=5"
-    return " ".join([*_begun(needs_token), shlex.quote(path)])
+    return " ".join([*_curl_words(needs_token), shlex.quote(path)])
 
 
-def _begun(needs_token: bool) -> list[str]:
-    # In double quotes, so that the shell puts the token in.
+def _curl_words(needs_token: bool) -> list[str]:
+    # In double quotes, so that the shell expands the token.
     return ["curl", "-s", *(["-H", f'"{TOKEN}"'] if needs_token else [])]
 
 
 def routes_page(
     schema: Mapping[str, Any], address: str, clicks: list[ItemId], *, needs_token: bool
 ) -> str:
-    """Return a page that lists the routes of a service; it needs its style sheet alone."""
+    """Return an HTML page that lists the routes of a service."""
     examples = {
         ("post", "/v1/recall"): curl(address, clicks, needs_token=needs_token),
         ("get", "/v1/similar/{item}"): curl_similar(address, clicks[0], needs_token=needs_token),
@@ -93,25 +93,28 @@ def _section(path: str, method: str, operation: Mapping[str, Any], example: str 
 
 
 def _fields(operation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the parameters of a route and the fields of its body, each with what it means."""
+    """Yield the parameters of a route and the fields of its body with their descriptions."""
     for parameter in operation.get("parameters", ()):
-        about = {**parameter.get("schema", {}), **parameter}
-        yield parameter["name"], _words(about, is_required=parameter.get("required", False))
+        field = {**parameter.get("schema", {}), **parameter}
+        yield (
+            parameter["name"],
+            _describe_field(field, is_required=parameter.get("required", False)),
+        )
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     schema = body.get("schema", {})
-    for name, about in schema.get("properties", {}).items():
-        yield name, _words(about, is_required=name in schema.get("required", ()))
+    for name, field in schema.get("properties", {}).items():
+        yield name, _describe_field(field, is_required=name in schema.get("required", ()))
 
 
-def _words(about: Mapping[str, Any], *, is_required: bool) -> str:
-    """Return what a field means, what it is where it is not given, and an example."""
-    words = [about.get("description", "")]
+def _describe_field(field: Mapping[str, Any], *, is_required: bool) -> str:
+    """Return the description, default and example of a field."""
+    words = [field.get("description", "")]
     if is_required:
         words.append("Required.")
-    elif "default" in about:
-        words.append(f"Default: {json.dumps(about['default'])}.")
+    elif "default" in field:
+        words.append(f"Default: {json.dumps(field['default'])}.")
     else:
         words.append("Optional.")
-    if about.get("examples"):
-        words.append(f"Example: {json.dumps(about['examples'][0], ensure_ascii=False)}")
+    if field.get("examples"):
+        words.append(f"Example: {json.dumps(field['examples'][0], ensure_ascii=False)}")
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""What operators watch: logs of one JSON object per line, and counts for Prometheus."""
+"""Monitoring: logs with one JSON object per line, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOGGER = logging.getLogger("groupnoise.recall")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _BOUNDS = [*map(str, LATENCY_BUCKETS), "+Inf"]
 _COUNTERS = {
-    "groupnoise_history_items": ("Items in the histories asked.", ("version",)),
+    "groupnoise_history_items": ("Items in the histories of requests.", ("version",)),
     "groupnoise_unknown_items": ("Of those, unknown items.", ("version",)),
     "groupnoise_popularity_answers": (
         "Histories answered by popularity because no item was known.",
@@ -44,10 +44,10 @@ _COUNTERS = {
         "Files of lists found unreadable, by process; the list before each stays in force.",
         ("list",),
     ),
-    "groupnoise_lost_processes": ("Processes that ended unasked and were replaced.", ()),
+    "groupnoise_lost_processes": ("Processes that ended unexpectedly and were replaced.", ()),
 }
 _RECALLED = tuple(_COUNTERS)[:3]
-"""What every answer counts."""
+"""The counters that every answer adds to."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
         seconds = int(record.created)
         milliseconds = int(1000 * (record.created - seconds))
         line: dict[str, Any] = {
-            "time": f"{_second(seconds)}.{milliseconds:03d}+00:00",
+            "time": f"{_format_second(seconds)}.{milliseconds:03d}+00:00",
             "level": record.levelname.lower(),
             "event": record.getMessage(),
             **getattr(record, "fields", {}),
@@ -72,14 +72,14 @@ _as_line = json.JSONEncoder(default=str, ensure_ascii=False).encode
 
 
 @lru_cache(maxsize=1)
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
     """Log an event with its fields."""
     if LOGGER.isEnabledFor(level):
-        # Made by hand, because the logger would look for the calling line, which no one reads.
+        # Built directly, since the logger would look up the calling line, which is not used.
         record = logging.LogRecord(LOGGER.name, level, "", 0, event, None, None)
         record.fields = fields
         LOGGER.handle(record)
@@ -88,7 +88,7 @@ def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
 def log_request(
     *, request_id: str, method: str, path: str, status: int, version: str, seconds: float
 ) -> None:
-    """Log an answered request, the one event that comes thousands of times a second."""
+    """Log an answered request, without the cost of a record where possible."""
     level = logging.ERROR if status == 500 else logging.INFO
     handler = LOGGER.handlers[0] if len(LOGGER.handlers) == 1 else None
     if not isinstance(handler, JsonHandler) or level != LOGGER.level:
@@ -105,15 +105,16 @@ def log_request(
         return
     now = time.time()
     handler.write_line(
-        f'{{"time": "{_second(int(now))}.{int(1000 * (now % 1)):03d}+00:00", "level": "info", '
-        f'"event": "request", "request_id": "{request_id}", "method": {_quoted(method)}, '
-        f'"path": {_quoted(path)}, "status": {status}, "version": {_quoted(version)}, '
+        f'{{"time": "{_format_second(int(now))}.{int(1000 * (now % 1)):03d}+00:00", '
+        f'"level": "info", "event": "request", "request_id": "{request_id}", '
+        f'"method": {_quote(method)}, '
+        f'"path": {_quote(path)}, "status": {status}, "version": {_quote(version)}, '
         f'"milliseconds": {1000 * seconds:.2f}}}\n'
     )
 
 
 @lru_cache(maxsize=256)
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return _as_line(text)
 
 
@@ -130,14 +131,14 @@ class JsonHandler(logging.StreamHandler[TextIO]):
         try:
             self.stream.write(line)
             self.stream.flush()
-        except (OSError, ValueError):  # the latter where the stream was closed
-            pass  # as of any handler: a log that cannot be written must not end a request
+        except (OSError, ValueError):  # ValueError if the stream is closed
+            pass  # a failure to log must not fail the request
         finally:
             self.release()
 
 
 def configure_logs() -> None:
-    """Send the logs of the service and its server to standard error as JSON; for it alone."""
+    """Send the logs of the service and its server to standard error as JSON."""
     handler = JsonHandler(sys.stderr)
     levels = {
         "groupnoise.recall": logging.INFO,
@@ -152,15 +153,16 @@ def configure_logs() -> None:
 
 
 Record = dict[str, Any]
-"""A tally as JSON can hold it."""
+"""Counts in a form that JSON can represent."""
 
 
 class RequestCounts:
-    """Counts that only grow.
+    """The counters of a process.
 
-    `requests`: requests in each latency bucket, then the sum of seconds.
-    `recalled`: items of histories, unknown ones, and answers by popularity.
-    `counts`: everything rarer.
+    `requests`: requests in each latency bucket, then the sum of seconds, by route, status and
+        version.
+    `recalled`: items of histories, unknown items and answers by popularity, by version.
+    `counts`: the other counters.
     """
 
     def __init__(self) -> None:
@@ -169,26 +171,26 @@ class RequestCounts:
         self.counts: dict[tuple[str, ...], float] = {}
 
     def add(self, name: str, labels: Sequence[str], n: float) -> None:
-        """Count something rare."""
+        """Add to a counter of `counts`."""
         key = (name, *labels)
         self.counts[key] = self.counts.get(key, 0) + n
 
     def as_record(self) -> Record:
-        """Return the counts as JSON can hold them."""
+        """Return the counts in a form that JSON can represent."""
         return {
             "requests": [[*key, values] for key, values in self.requests.items()],
             "recalled": self.recalled,
             "counts": [[list(key), n] for key, n in self.counts.items()],
         }
 
-    def include(self, record: Record) -> None:
+    def merge(self, record: Record) -> None:
         """Add the counts of another process."""
         for route, status, version, values in record["requests"]:
-            own = self.requests.setdefault((route, status, version), [0] * len(values))
-            own[:] = map(sum, zip(own, values, strict=True))
+            total = self.requests.setdefault((route, status, version), [0] * len(values))
+            total[:] = map(sum, zip(total, values, strict=True))
         for version, values in record["recalled"].items():
-            mine = self.recalled.setdefault(version, [0] * len(values))
-            mine[:] = map(sum, zip(mine, values, strict=True))
+            n_recalled = self.recalled.setdefault(version, [0] * len(values))
+            n_recalled[:] = map(sum, zip(n_recalled, values, strict=True))
         for key, n in record["counts"]:
             self.add(key[0], key[1:], n)
 
@@ -196,18 +198,18 @@ class RequestCounts:
 class ServiceMetrics:
     """The metrics of one process.
 
-    To count costs a request a few additions: the families of the Prometheus client are made when
-    someone reads them.
+    Counting costs a request a few additions; the metric families of the Prometheus client are made
+    when the metrics are read.
     """
 
     def __init__(self) -> None:
         self.tally = RequestCounts()
         self.n_in_flight: Callable[[], int] = lambda: 0
-        """Returns how many requests are being answered; whoever lets them in says so."""
+        """Returns the number of requests being answered; set by the guard."""
         self._models: dict[str, RecallModel] = {}
 
     def observe_request(self, route: str, status: int, seconds: float, version: str = "") -> None:
-        """Record an answered request, with the version that answered it."""
+        """Record an answered request and the version that answered it."""
         values = self.tally.requests.get((route, status, version))
         if values is None:
             values = [0] * (len(_BOUNDS) + 1)
@@ -218,7 +220,7 @@ class ServiceMetrics:
     def observe_recall(
         self, version: str, n_clicks: int, n_unknown: int, n_by_popularity: int
     ) -> None:
-        """Record what the histories of a request were made of."""
+        """Record the clicks, unknown items and answers by popularity of a request."""
         values = self.tally.recalled.get(version)
         if values is None:
             values = self.tally.recalled[version] = [0, 0, 0]
@@ -227,7 +229,7 @@ class ServiceMetrics:
         values[2] += n_by_popularity
 
     def observe_feedback(self, version: str, n_shown: int, n_clicked: int) -> None:
-        """Record what a client told of an answer."""
+        """Record the feedback of a client on an answer."""
         self.tally.add("groupnoise_impressions", [version], n_shown)
         self.tally.add("groupnoise_clicks", [version], n_clicked)
 
@@ -239,12 +241,12 @@ class ServiceMetrics:
         """Record that the file of a list cannot be read."""
         self.tally.add("groupnoise_unreadable_lists", [name], 1)
 
-    def show_models(self, models: Mapping[str, RecallModel]) -> None:
-        """Publish which models answer now; earlier versions disappear."""
+    def set_models(self, models: Mapping[str, RecallModel]) -> None:
+        """Set the models in use; those of before disappear from the metrics."""
         self._models = dict(models)
 
     def as_record(self) -> Record:
-        """Return what another process needs to add these metrics to its own."""
+        """Return the metrics as a record for another process to merge."""
         return {**self.tally.as_record(), "in_flight": self.n_in_flight()}
 
     def exposition(
@@ -253,14 +255,14 @@ class ServiceMetrics:
         """Return all metrics in the Prometheus text format."""
         tally, n_in_flight = RequestCounts(), 0
         for record in (self.as_record(), *others):
-            tally.include(record)
+            tally.merge(record)
             n_in_flight += record.get("in_flight", 0)
         families = [
             *_request_families(tally),
             *_counter_families(tally),
             _gauge(
                 "groupnoise_model_items",
-                "Items of the model in use; the labels say which it is.",
+                "Items of the model in use, by model, version and kind.",
                 ("model", "version", "kind"),
                 {
                     (name, model.version, str(model.manifest.get("kind", ""))): len(model.items)
@@ -279,11 +281,11 @@ class ServiceMetrics:
             ),
         ]
         registry = CollectorRegistry()
-        registry.register(_Fixed(families))
+        registry.register(_FixedCollector(families))
         return generate_latest(registry)
 
 
-class _Fixed(Collector):
+class _FixedCollector(Collector):
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 

@@ -1,4 +1,4 @@
-"""Several processes behind one socket: started, kept at their number, reloaded and ended as one."""
+"""A service of several worker processes behind one socket, and the supervisor of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.monitoring import RequestCounts, log
-from groupnoise.recall.http.server import hold_off_newcomers
+from groupnoise.recall.http.server import drop_new_connections
 from groupnoise.recall.http.settings import ServiceSettings
 from groupnoise.recall.registry import promotion_stamp, served_folder
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 
-MAX_LINE = 1 << 26
-"""Bytes of a message: the counts of every version and route."""
-TELL_SECONDS = 1.0
-"""How often a process tells its counts."""
-MIN_SECONDS = 5.0
-"""A process that ends sooner is not replaced at once, so that a fault does not eat the machine."""
-MAX_PAUSE = 10.0
+MAX_MESSAGE_BYTES = 1 << 26
+"""Limit of a message, which may hold the counts of every version and route."""
+REPORT_SECONDS = 1.0
+"""Interval at which a process reports its counts."""
+MIN_UPTIME_SECONDS = 5.0
+"""A process that ends sooner is replaced after a delay, which doubles each time."""
+MAX_RESTART_DELAY = 10.0
 WATCH_SECONDS = 1.0
-LATE_SECONDS = 5.0
-"""Beyond the time to finish requests: then what still runs is killed."""
+KILL_SECONDS = 5.0
+"""Time after the grace period until processes that still run are killed."""
 WORKER = "groupnoise.recall.http.worker"
 
 
-class Line:
-    """One end of a connection between two processes.
+class MessageStream:
+    """Messages between two processes, one JSON object per line.
 
-    `reader`, `writer`: the connection.
+    `reader`, `writer`: one end of the connection.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -53,17 +53,17 @@ class Line:
         self._writer = writer
 
     @classmethod
-    async def over(cls, connection: socket.socket) -> Line:
-        """Return the end that a connected socket makes."""
-        return cls(*await asyncio.open_connection(sock=connection, limit=MAX_LINE))
+    async def from_socket(cls, connection: socket.socket) -> MessageStream:
+        """Return the stream over a connected socket."""
+        return cls(*await asyncio.open_connection(sock=connection, limit=MAX_MESSAGE_BYTES))
 
-    def say(self, kind: str, **content: Any) -> None:
-        """Send a message; to one that is gone it is lost."""
+    def send(self, kind: str, **content: Any) -> None:
+        """Send a message; it is lost if the other side is gone."""
         if not self._writer.is_closing():
             self._writer.write(json.dumps({"kind": kind, **content}).encode() + b"\n")
 
-    async def hear(self) -> Message | None:
-        """Return the next message, None where the other side is gone."""
+    async def receive(self) -> Message | None:
+        """Return the next message, or None if the other side is gone."""
         try:
             line = await self._reader.readline()
         except (OSError, ValueError):
@@ -76,12 +76,11 @@ class Line:
 
 
 class Peers:
-    """The other processes of a service, as one of them sees them.
+    """The connection of a worker process to its supervisor, and through it to the others.
 
-    `connection`: to the process that started this one.
-    `lost_canary`: why this one answers without the canary that others have; empty if it does not.
-    `on_stop`: called when the whole service is to end, or the process that started this one is
-        gone.
+    `connection`: to the supervisor.
+    `lost_canary`: why this process could not load the canary; empty if it could.
+    `on_stop`: called when the whole service stops or the supervisor is gone.
     """
 
     def __init__(
@@ -90,22 +89,22 @@ class Peers:
         self._connection = connection
         self._lost_canary = lost_canary
         self._on_stop = on_stop
-        self._line: Line | None = None
+        self._stream: MessageStream | None = None
         self._waiting: dict[str, list[asyncio.Future[Message]]] = {"reload": [], "others": []}
 
     async def listen(self, service: RecallService) -> None:
-        """Answer what is asked of this process, for as long as it runs."""
-        line = self._line = await Line.over(self._connection)
-        line.say("ready", lost_canary=self._lost_canary)
-        telling = asyncio.get_running_loop().create_task(self._tell(service))
+        """Handle the messages of the supervisor for as long as the process runs."""
+        stream = self._stream = await MessageStream.from_socket(self._connection)
+        stream.send("ready", lost_canary=self._lost_canary)
+        reporting = asyncio.get_running_loop().create_task(self._report_counts(service))
         try:
-            while (message := await line.hear()) is not None:
+            while (message := await stream.receive()) is not None:
                 kind = message["kind"]
                 if kind == "prepare":
                     version = service.model().version
-                    line.say("prepared", refused=await _refused(service), version=version)
+                    stream.send("prepared", refused=await _prepare_error(service), version=version)
                 elif kind == "switch":
-                    line.say("switched", answer=service.switch())
+                    stream.send("switched", answer=service.switch())
                 elif kind == "drop_canary":
                     service.drop_canary()
                 elif kind == "stop":
@@ -116,9 +115,9 @@ class Peers:
                         if not each.done():
                             each.set_result(message)
         finally:
-            telling.cancel()
-            line.say("counts", record=service.as_record())
-            self._line = None
+            reporting.cancel()
+            stream.send("counts", record=service.as_record())
+            self._stream = None
             for waiting in self._waiting.values():
                 for each in waiting:
                     each.cancel()
@@ -126,33 +125,33 @@ class Peers:
 
     async def reload(self) -> dict[str, Any]:
         """Have all processes switch to the artifacts now on disk, or none."""
-        if self._line is None:
+        if self._stream is None:
             raise Refusal(409, "stopping", "the service is ending and reloads nothing.")
-        message = await self._ask("reload")
+        message = await self._request("reload")
         if message["refused"] is not None:
             raise Refusal(409, "artifact_refused", message["refused"])
         return dict(message["answer"])
 
     async def records(self) -> list[dict[str, Any]]:
-        """Return what all other processes have counted, as they told it last."""
-        return [] if self._line is None else list((await self._ask("others"))["records"])
+        """Return the counts that the other processes reported last."""
+        return [] if self._stream is None else list((await self._request("others"))["records"])
 
-    async def _ask(self, kind: str) -> Message:
-        assert self._line is not None
+    async def _request(self, kind: str) -> Message:
+        assert self._stream is not None
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[kind].append(answer)
-        self._line.say(kind)
+        self._stream.send(kind)
         return await answer
 
-    async def _tell(self, service: RecallService) -> None:
-        assert self._line is not None
+    async def _report_counts(self, service: RecallService) -> None:
+        assert self._stream is not None
         while True:
-            self._line.say("counts", record=service.as_record())
-            await asyncio.sleep(TELL_SECONDS)
+            self._stream.send("counts", record=service.as_record())
+            await asyncio.sleep(REPORT_SECONDS)
 
 
-async def _refused(service: RecallService) -> str | None:
-    """Load what is on disk beside what answers now; return why that is refused, if it is."""
+async def _prepare_error(service: RecallService) -> str | None:
+    """Load the artifacts on disk; return why they are refused, or None."""
     try:
         await service.prepare()
     except Refusal as refusal:
@@ -168,21 +167,21 @@ def supervise(
 ) -> None:
     """Serve with several processes until SIGTERM or SIGINT; SIGHUP reloads all of them.
 
-    `listening`: bound; what waits to be accepted there is lost with no process. `on_ready`: called
-    with the address once every process answers. Raises GroupNoiseError if the processes cannot
-    start, in the words of one of them.
+    `listening`: bound; connections that wait to be accepted survive the end of a process.
+    `on_ready`: called with the address once every process answers. Raises GroupNoiseError, with the
+    message of a process, if the processes cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="groupnoise-serve-") as folder:
-        own = _share_of_one(settings, Path(folder))
-        supervisor = _Supervisor(own, listening)
+        worker_settings = _worker_settings(settings, Path(folder))
+        supervisor = _Supervisor(worker_settings, listening)
         asyncio.run(supervisor.run(lambda: on_ready and on_ready(address), address))
 
 
-def _share_of_one(settings: ServiceSettings, folder: Path) -> ServiceSettings:
-    """Return the settings of one process: its part of the limits, and lists that all see."""
+def _worker_settings(settings: ServiceSettings, folder: Path) -> ServiceSettings:
+    """Return the settings of one process: its part of the limits, and a shared folder of lists."""
     n, limits = settings.processes, settings.limits
     if settings.canary is not None:
-        # By its whole name: a version that begins alike may come before a process is replaced.
+        # By its full name: a version with the same prefix may be added before a restart.
         begin, _, share = settings.canary.partition("=")
         version = served_folder(settings.artifact, begin).name
         settings = replace(settings, canary=f"{version}={share}")
@@ -200,21 +199,21 @@ def _share_of_one(settings: ServiceSettings, folder: Path) -> ServiceSettings:
 @dataclass(eq=False)
 class _Worker:
     process: asyncio.subprocess.Process
-    line: Line
+    stream: MessageStream
     record: dict[str, Any] | None = None
     ready: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     answer: asyncio.Future[Message | None] | None = None
 
-    async def ask(self, kind: str) -> Message | None:
-        """Return what the process answers, None where it ended meanwhile."""
+    async def request(self, kind: str) -> Message | None:
+        """Return the answer of the process, or None if it ended meanwhile."""
         self.answer = asyncio.get_running_loop().create_future()
-        self.line.say(kind)
+        self.stream.send(kind)
         return await self.answer
 
-    def take(self, message: Message | None) -> None:
-        """Hand an answer to whoever waits for it."""
+    def resolve(self, message: Message | None) -> None:
+        """Set the answer to the pending request, if there is one."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(message)
 
@@ -224,7 +223,7 @@ class _Supervisor:
         self._settings = settings
         self._listening = listening
         self._workers: list[_Worker] = []
-        self._own = RequestCounts()  # of processes that ended, and of what concerns all
+        self._counts = RequestCounts()  # of ended processes and of the whole service
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._is_up = False
@@ -238,7 +237,7 @@ class _Supervisor:
         promoted = promotion_stamp(self._settings.artifact)
         try:
             workers = [await self._start() for _ in range(self._settings.processes)]
-            kept = [self._spawn(self._keep(worker)) for worker in workers]
+            supervised = [self._spawn(self._supervise(worker)) for worker in workers]
             stopped = self._spawn(self._stopping.wait())
             every = asyncio.gather(*(worker.ready for worker in workers))
             await asyncio.wait([stopped, every], return_when=asyncio.FIRST_COMPLETED)
@@ -251,7 +250,7 @@ class _Supervisor:
             else:
                 every.cancel()
             await self._stopping.wait()
-            await self._end(kept)
+            await self._shut_down(supervised)
         finally:
             for worker in self._workers:
                 with suppress(ProcessLookupError):
@@ -268,15 +267,15 @@ class _Supervisor:
         log("stopping", signal=signal.Signals(number).name)
         self._stopping.set()
 
-    async def _end(self, kept: list[asyncio.Task[Any]]) -> None:
-        """Have every process answer what is open and end."""
-        hold_off_newcomers([self._listening])
+    async def _shut_down(self, supervised: list[asyncio.Task[Any]]) -> None:
+        """Let every process finish its requests and end."""
+        drop_new_connections([self._listening])
         for worker in self._workers:
             if worker.ready.done():
-                worker.line.say("stop")
+                worker.stream.send("stop")
             else:
                 worker.process.terminate()
-        await asyncio.wait(kept, timeout=self._settings.grace_seconds + LATE_SECONDS)
+        await asyncio.wait(supervised, timeout=self._settings.grace_seconds + KILL_SECONDS)
 
     async def _start(self) -> _Worker:
         ours, theirs = socket.socketpair()
@@ -288,49 +287,49 @@ class _Supervisor:
                 WORKER,
                 *map(str, numbers),
                 pass_fds=numbers,
-                start_new_session=True,  # an interrupt from the keyboard comes here alone
+                start_new_session=True,  # only the supervisor gets a keyboard interrupt
                 env={**os.environ, "PYTHONSAFEPATH": "1"},  # no module of the current folder
             )
-        line = await Line.over(ours)
-        line.say("settings", settings=self._settings.as_record(), replaces=self._is_up)
-        worker = _Worker(process, line)
+        stream = await MessageStream.from_socket(ours)
+        stream.send("settings", settings=self._settings.as_record(), replaces=self._is_up)
+        worker = _Worker(process, stream)
         self._workers.append(worker)
-        self._spawn(self._hear(worker))
-        if self._stopping.is_set():  # it came too late to be told with the others
+        self._spawn(self._handle_messages(worker))
+        if self._stopping.is_set():  # started after the others were stopped
             process.terminate()
         return worker
 
-    async def _keep(self, worker: _Worker) -> None:
-        """Replace a process whenever it ends unasked."""
-        loop, pause = asyncio.get_running_loop(), 0.0
+    async def _supervise(self, worker: _Worker) -> None:
+        """Replace a process whenever it ends unexpectedly."""
+        loop, delay = asyncio.get_running_loop(), 0.0
         while True:
             began = loop.time()
             code = await worker.process.wait()
-            self._forget(worker)
+            self._remove(worker)
             if self._stopping.is_set():
                 return
-            self._own.add("groupnoise_lost_processes", [], 1)
+            self._counts.add("groupnoise_lost_processes", [], 1)
             log("process_lost", level=logging.ERROR, pid=worker.process.pid, code=code)
-            is_short = loop.time() - began < MIN_SECONDS
-            pause = min(2 * pause or 0.5, MAX_PAUSE) if is_short else 0.0
+            is_short = loop.time() - began < MIN_UPTIME_SECONDS
+            delay = min(2 * delay or 0.5, MAX_RESTART_DELAY) if is_short else 0.0
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), timeout=pause)
+                await asyncio.wait_for(self._stopping.wait(), timeout=delay)
             if self._stopping.is_set():
                 return
             worker = await self._start()
 
-    def _forget(self, worker: _Worker) -> None:
+    def _remove(self, worker: _Worker) -> None:
         self._workers.remove(worker)
-        worker.take(None)
-        worker.line.close()
+        worker.resolve(None)
+        worker.stream.close()
         if worker.record is not None:
-            self._own.include(worker.record)
+            self._counts.merge(worker.record)
         if not worker.ready.done():
             worker.ready.set_exception(GroupNoiseError("a process of the service did not start."))
-            worker.ready.exception()  # seen to, where nobody waits for it any more
+            worker.ready.exception()  # marked as retrieved, in case nobody awaits it
 
-    async def _hear(self, worker: _Worker) -> None:
-        while (message := await worker.line.hear()) is not None:
+    async def _handle_messages(self, worker: _Worker) -> None:
+        while (message := await worker.stream.receive()) is not None:
             kind = message["kind"]
             if kind == "ready" and not worker.ready.done():
                 worker.ready.set_result(None)
@@ -343,40 +342,40 @@ class _Supervisor:
             elif kind == "counts":
                 worker.record = message["record"]
             elif kind in ("prepared", "switched"):
-                worker.take(message)
+                worker.resolve(message)
             elif kind == "others":
-                worker.line.say("others", records=self._others(worker))
+                worker.stream.send("others", records=self._other_records(worker))
             elif kind == "reload":
                 self._spawn(self._reload(worker))
 
     def _drop_canary(self, reason: str) -> None:
-        """Give up a canary that one process could not read any more, so that all answer alike."""
+        """Drop a canary that one process could not load, so that all processes answer alike."""
         log("canary_lost", level=logging.ERROR, reason=reason)
         self._settings = replace(self._settings, canary=None)
         for worker in self._workers:
-            worker.line.say("drop_canary")
+            worker.stream.send("drop_canary")
 
-    def _others(self, worker: _Worker) -> list[dict[str, Any]]:
-        told = [each.record for each in self._workers if each is not worker]
-        return [self._own.as_record(), *(record for record in told if record is not None)]
+    def _other_records(self, worker: _Worker) -> list[dict[str, Any]]:
+        records = [each.record for each in self._workers if each is not worker]
+        return [self._counts.as_record(), *(record for record in records if record is not None)]
 
-    async def _reload(self, asking: _Worker | None = None) -> None:
-        """Have every process load what is on disk, and switch only if all of them can."""
+    async def _reload(self, requester: _Worker | None = None) -> None:
+        """Reload all processes, or none if one of them refuses the artifacts."""
         async with self._reloading:
             workers = [each for each in self._workers if each.ready.done()]
-            prepared = await asyncio.gather(*(each.ask("prepare") for each in workers))
+            prepared = await asyncio.gather(*(each.request("prepare") for each in workers))
             refused = [each for each in prepared if each and each["refused"]]
             answers: list[Any] = []
             if not refused:
-                # Whoever ended meanwhile is replaced by one that reads the same artifacts.
-                switched = await asyncio.gather(*(each.ask("switch") for each in workers))
+                # A process that ended meanwhile is replaced by one that loads the same artifacts.
+                switched = await asyncio.gather(*(each.request("switch") for each in workers))
                 answers = [each["answer"] for each in switched if each]
         if refused:
-            self._own.add("groupnoise_reloads", ["refused", refused[0]["version"]], 1)
+            self._counts.add("groupnoise_reloads", ["refused", refused[0]["version"]], 1)
         elif answers:
-            self._own.add("groupnoise_reloads", ["switched", answers[0]["main"]["after"]], 1)
-        if asking is not None:
-            asking.line.say(
+            self._counts.add("groupnoise_reloads", ["switched", answers[0]["main"]["after"]], 1)
+        if requester is not None:
+            requester.stream.send(
                 "reload",
                 refused=refused[0]["refused"] if refused else None,
                 answer=answers[0] if answers else None,

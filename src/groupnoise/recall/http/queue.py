@@ -1,4 +1,4 @@
-"""Recalls that share a matrix product: what waits at the same time is answered together."""
+"""Batching of concurrent recalls, so that they share a matrix product."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.recalled import Recalled
 
-MAX_TOGETHER = 256
+MAX_BATCH_HISTORIES = 256
 MAX_DIRECT_SCORES = 1 << 18
-"""Clicks times items that are scored on the event loop. It is a few hundred microseconds of work,
-where handing it to a thread and back would cost as much again."""
+"""Clicks times items up to which scores are computed on the event loop: a few hundred
+microseconds, about what handing the work to a thread would cost."""
 MAX_DIRECT_IDS = 100
-"""Ids in a filter, and items in an answer, of what is answered on the event loop."""
+"""Ids in a filter, and items in an answer, up to which the event loop answers."""
 
 
 @dataclass(eq=False)
-class _Waiting:
+class _PendingRecall:
     model: RecallModel
     histories: Sequence[Sequence[ItemId]]
     options: RecallOptions
@@ -34,50 +34,49 @@ class _Waiting:
 
 
 class RecallQueue:
-    """Runs recalls, equal ones together: small ones at once, the others on one worker thread.
+    """Runs recalls with equal options in batches: small ones on the event loop, others on a thread.
 
-    `max_direct_scores`: clicks times items up to which recalls are answered on the event loop.
+    `max_direct_scores`: clicks times items up to which a recall is small.
     """
 
     def __init__(self, max_direct_scores: int = 0) -> None:
         self._max_direct_scores = max_direct_scores
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recall")
-        self._small: list[_Waiting] = []
+        self._small: list[_PendingRecall] = []
         self._short: list[tuple[Callable[[], bytes], asyncio.Future[bytes]]] = []
-        self._large: list[_Waiting] = []
+        self._large: list[_PendingRecall] = []
         self._running: asyncio.Task[None] | None = None
 
     async def recall(
         self, model: RecallModel, histories: Sequence[Sequence[ItemId]], options: RecallOptions
     ) -> Recalled:
-        """Return what `model.recall` returns, computed with whatever else is waiting."""
+        """Return what `model.recall` returns, computed in a batch with other pending recalls."""
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(model, histories, options, loop.create_future())
-        if waiting.n_scores <= self._max_direct_scores and options.n_ids <= MAX_DIRECT_IDS:
-            self._small.append(waiting)
+        pending = _PendingRecall(model, histories, options, loop.create_future())
+        if pending.n_scores <= self._max_direct_scores and options.n_ids <= MAX_DIRECT_IDS:
+            self._small.append(pending)
             if len(self._small) == 1:
-                # Not at once: what came in the same turn of the loop is then here too.
+                # Deferred, so that requests of the same turn of the loop join the batch.
                 loop.call_soon(self._answer_small)
         else:
-            self._large.append(waiting)
+            self._large.append(pending)
             if self._running is None or self._running.done():
                 self._running = loop.create_task(self._answer_large())
-        return await waiting.answer
+        return await pending.answer
 
-    async def together(self, work: Callable[[], bytes]) -> bytes:
-        """Return what some short work returns, done right after that of others in this turn.
+    async def run_together(self, work: Callable[[], bytes]) -> bytes:
+        """Return the result of short work, run right after that of others in this turn of the loop.
 
-        The same work in a row finds its code and data in the processor's caches, which the
-        reading and writing of requests in between would drive out.
+        Done in a row, the work finds its code and data in the processor's caches.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         self._short.append((work, answer))
         if len(self._short) == 1:
-            loop.call_soon(self._do_short)
+            loop.call_soon(self._run_short)
         return await answer
 
-    def _do_short(self) -> None:
+    def _run_short(self) -> None:
         short, self._short = self._short, []
         for work, answer in short:
             if not answer.done():
@@ -87,42 +86,42 @@ class RecallQueue:
                     answer.set_exception(error)
 
     def close(self) -> None:
-        """End the worker; call when no request is left."""
+        """Stop the worker thread; call when no request is left."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _answer_small(self) -> None:
-        waiting, self._small = self._small, []
-        while waiting:
-            batch, waiting = _taken(waiting, self._max_direct_scores)
+        pending, self._small = self._small, []
+        while pending:
+            batch, pending = _next_batch(pending, self._max_direct_scores)
             try:
-                _hand_out(batch, _answer(batch))
+                _set_results(batch, _recall_batch(batch))
             except Exception as error:
-                _fail(batch, error)
+                _set_errors(batch, error)
 
     async def _answer_large(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            batch, self._large = _taken(self._large)
+            batch, self._large = _next_batch(self._large)
             if not batch:
                 return
             try:
-                _hand_out(batch, await loop.run_in_executor(self._worker, _answer, batch))
+                _set_results(batch, await loop.run_in_executor(self._worker, _recall_batch, batch))
             except Exception as error:
-                _fail(batch, error)
+                _set_errors(batch, error)
 
 
-def _taken(
-    waiting: list[_Waiting], max_scores: float = float("inf")
-) -> tuple[list[_Waiting], list[_Waiting]]:
-    """Return the oldest request with those that can share its product, and the rest."""
-    batch: list[_Waiting] = []
-    rest: list[_Waiting] = []
+def _next_batch(
+    pending: list[_PendingRecall], max_scores: float = float("inf")
+) -> tuple[list[_PendingRecall], list[_PendingRecall]]:
+    """Return the oldest request with those that can share its batch, and the rest."""
+    batch: list[_PendingRecall] = []
+    rest: list[_PendingRecall] = []
     n_histories = n_scores = 0
-    for one in waiting:
-        if one.answer.done():  # nobody waits for it any more
+    for one in pending:
+        if one.answer.done():  # cancelled
             continue
         fits = not batch or (
-            n_histories + len(one.histories) <= MAX_TOGETHER
+            n_histories + len(one.histories) <= MAX_BATCH_HISTORIES
             and n_scores + one.n_scores <= max_scores
             and one.model is batch[0].model
             and one.options == batch[0].options
@@ -136,11 +135,11 @@ def _taken(
     return batch, rest
 
 
-def _answer(batch: list[_Waiting]) -> list[Recalled]:
+def _recall_batch(batch: list[_PendingRecall]) -> list[Recalled]:
     if not batch:
         return []
-    together = [history for one in batch for history in one.histories]
-    recalled = batch[0].model.recall(together, batch[0].options)
+    histories = [history for one in batch for history in one.histories]
+    recalled = batch[0].model.recall(histories, batch[0].options)
     answers, begin = [], 0
     for one in batch:
         answers.append(recalled.rows(begin, begin + len(one.histories)))
@@ -148,13 +147,13 @@ def _answer(batch: list[_Waiting]) -> list[Recalled]:
     return answers
 
 
-def _hand_out(batch: list[_Waiting], answers: list[Recalled]) -> None:
+def _set_results(batch: list[_PendingRecall], answers: list[Recalled]) -> None:
     for one, answer in zip(batch, answers, strict=True):
         if not one.answer.done():
             one.answer.set_result(answer)
 
 
-def _fail(batch: list[_Waiting], error: Exception) -> None:
+def _set_errors(batch: list[_PendingRecall], error: Exception) -> None:
     for one in batch:
         if not one.answer.done():
             one.answer.set_exception(error)

@@ -1,4 +1,4 @@
-"""The JSON that goes in and out; a request is refused at the first thing wrong."""
+"""The schemas of requests and answers, and the parsing and validation of requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic_core import from_json
 
 from groupnoise.core.checks import did_you_mean
 from groupnoise.core.words import counted
-from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, about_errors
+from groupnoise.recall.http.answers import MAX_QUOTED, Refusal, validation_message
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.options import MAX_INTERESTS
 
 ItemId = StrictInt | StrictStr
-# One mistake is enough to refuse a list; thousands of them take long to write down.
+# One error is enough to refuse a list; thousands would take long to report.
 ItemIds = Annotated[list[ItemId], FailFast()]
 ModelName = Literal["main", "compare"]
 _Request = TypeVar("_Request", bound=BaseModel)
@@ -23,13 +23,13 @@ _PLAIN_FIELDS = frozenset({"histories", "top", "user"})
 _IDS = frozenset({int, str})
 
 
-class Described(BaseModel):
-    """What the schema says of a field stands below it."""
+class DocumentedModel(BaseModel):
+    """A model whose fields are described by the docstrings below them."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class RecallRequest(Described):
+class RecallRequest(DocumentedModel):
     """Histories to answer, and how."""
 
     model_config = ConfigDict(
@@ -68,7 +68,7 @@ class RecallRequest(Described):
     per_category: Annotated[int | None, Field(ge=1)] = None
     """At most this many items of one category."""
     user: Annotated[ItemId | None, Field(examples=["u7"])] = None
-    """Who asks; decides who gets the canary, and is neither kept nor logged."""
+    """The user, which decides who gets the canary; neither stored nor logged."""
     filter: Annotated[
         dict[str, Any] | None,
         Field(
@@ -97,7 +97,7 @@ class RecallRequest(Described):
     """Add which click matched, and weights."""
 
 
-class Match(Described):
+class Match(DocumentedModel):
     """The click that matched a recalled item best."""
 
     item: int | str
@@ -105,7 +105,7 @@ class Match(Described):
     """The click's share of the item's score."""
 
 
-class RankedItem(Described):
+class RankedItem(DocumentedModel):
     """A recalled item."""
 
     item: int | str
@@ -119,19 +119,19 @@ class RankedItem(Described):
     """Each click's share of the score, in order; with `interests` of the score by `click` alone."""
 
 
-class WeighedClick(Described):
-    """A click of the history, weighed by the others."""
+class WeighedClick(DocumentedModel):
+    """A click of the history with its weight."""
 
     item: int | str
     title: str | None
     category: str | None
     weight: float | None
-    """P(click | history); of a plain `fit` the mean share that the click brought to the items."""
+    """P(click | history); of a plain `fit` the mean of its shares over the items."""
     is_noise: bool | None
-    """True where the others point away; null where the model does not judge clicks."""
+    """True if the other clicks do not support it; null if the model does not judge clicks."""
 
 
-class RecallResult(Described):
+class RecallResult(DocumentedModel):
     """The answer to one history."""
 
     items: list[RankedItem]
@@ -141,7 +141,7 @@ class RecallResult(Described):
     clicks: list[WeighedClick] | None = None
 
 
-class RecallAnswer(Described):
+class RecallAnswer(DocumentedModel):
     """The answer to a request, one result per history."""
 
     model: ModelName
@@ -149,7 +149,7 @@ class RecallAnswer(Described):
     results: list[RecallResult]
 
 
-class SimilarAnswer(Described):
+class SimilarAnswer(DocumentedModel):
     """The items that best follow one item."""
 
     item: int | str
@@ -157,7 +157,7 @@ class SimilarAnswer(Described):
     items: list[RankedItem]
 
 
-class FoundItem(Described):
+class FoundItem(DocumentedModel):
     """An item found by its title."""
 
     item: int | str
@@ -166,21 +166,21 @@ class FoundItem(Described):
     popularity: float
 
 
-class ItemsAnswer(Described):
+class ItemsAnswer(DocumentedModel):
     """The items a title search found."""
 
     items: list[FoundItem]
 
 
-class ModelDescription(Described):
-    """What an artifact says about itself."""
+class ModelDescription(DocumentedModel):
+    """The description of a model."""
 
     version: str
     kind: str
     n_items: int
     dimension: int | None
     clicks_used: str
-    """What an answer is made from by default."""
+    """The clicks that are used by default."""
     created: str | None
     categories: list[str]
     attributes: dict[str, list[str]]
@@ -189,7 +189,7 @@ class ModelDescription(Described):
     card: dict[str, Any]
 
 
-class ServiceDescription(Described):
+class ServiceDescription(DocumentedModel):
     """The models in use and the limits of the service."""
 
     main: ModelDescription
@@ -198,14 +198,14 @@ class ServiceDescription(Described):
     limits: dict[str, float]
 
 
-class Switch(Described):
+class Switch(DocumentedModel):
     """A model before and after a reload."""
 
     before: str
     after: str
 
 
-class ReloadAnswer(Described):
+class ReloadAnswer(DocumentedModel):
     """What a reload changed."""
 
     main: Switch
@@ -213,7 +213,7 @@ class ReloadAnswer(Described):
     canary: Switch | None
 
 
-class ErrorDetail(Described):
+class ErrorDetail(DocumentedModel):
     """Why a request was refused."""
 
     code: str
@@ -222,26 +222,26 @@ class ErrorDetail(Described):
     request_id: str
 
 
-class ErrorAnswer(Described):
-    """The one shape of every refusal."""
+class ErrorAnswer(DocumentedModel):
+    """The answer to every refused request."""
 
     error: ErrorDetail
 
 
-def validated(kind: type[_Request], values: Any) -> _Request:
-    """Return a request of a kind, or refuse what JSON held in one sentence."""
+def validate_request(kind: type[_Request], values: Any) -> _Request:
+    """Return a validated request of a kind, or refuse it in one sentence."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        raise Refusal(422, "invalid_request", about_errors(found)) from None
+        raise Refusal(422, "invalid_request", validation_message(found)) from None
 
 
-def checked_request(values: Any, limits: Limits) -> RecallRequest:
-    """Return the request that the JSON of a body makes, or refuse it."""
+def parse_recall_request(values: Any, limits: Limits) -> RecallRequest:
+    """Return the recall request in the JSON of a body, or refuse it."""
     if isinstance(values, dict):
         _check_sizes(values, limits)
-    request = validated(RecallRequest, values)
+    request = validate_request(RecallRequest, values)
     check_limit(limits, "top", request.top, f"top is {request.top}")
     if request.interests or request.diversity:
         n_items = len(request.histories) * request.top * (request.interests or 1)
@@ -255,17 +255,17 @@ def checked_request(values: Any, limits: Limits) -> RecallRequest:
 
 
 class PlainRequest(NamedTuple):
-    """One history and how many items it wants, asked without any other option."""
+    """A request of one history without options beside `top`."""
 
     history: list[int | str]
     top: int
     user: int | str | None
 
 
-def plain_request(values: Any, limits: Limits) -> PlainRequest | None:
-    """Return the request that most clients send; None for all others and for what is invalid.
+def parse_plain_request(values: Any, limits: Limits) -> PlainRequest | None:
+    """Return a request of the most common form; None for any other and for invalid ones.
 
-    It accepts nothing that :func:`checked_request` would not, in a tenth of the time.
+    It accepts a subset of :func:`parse_recall_request`, in a tenth of the time.
     """
     if type(values) is not dict or not values.keys() <= _PLAIN_FIELDS:
         return None
@@ -284,7 +284,7 @@ def plain_request(values: Any, limits: Limits) -> PlainRequest | None:
 
 
 def read_body(body: bytes, content_type: str) -> Any:
-    """Return the JSON of a body, or refuse what is none."""
+    """Return the parsed JSON of a body, or refuse another content type or invalid JSON."""
     if content_type != "application/json" and not _is_json(content_type):
         message = "send the body as JSON, with the header `Content-Type: application/json`."
         raise Refusal(422, "invalid_request", message)
@@ -292,7 +292,7 @@ def read_body(body: bytes, content_type: str) -> Any:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the JSON of a body whatever it is said to be, or refuse what is none."""
+    """Return the parsed JSON of a body of any content type, or refuse invalid JSON."""
     try:
         return from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -300,7 +300,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def check_limit(limits: Limits, name: str, value: float, what: str) -> None:
-    """Refuse a value above the named limit, saying what it is."""
+    """Refuse a value above the named limit; `what` describes it in the message."""
     limit = getattr(limits, name)
     if value > limit:
         message = f"{what}; this service allows at most {limit}."
@@ -329,7 +329,7 @@ def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
 
 
 def _length(value: Any) -> int:
-    """Return the length of a list, 0 for what validation will refuse anyway."""
+    """Return the length of a list, 0 for values that validation refuses."""
     return len(value) if isinstance(value, list) else 0
 
 

@@ -1,4 +1,4 @@
-"""Running the service: a socket, bounded heads, stalled connections, signals."""
+"""The server: socket, limits on request heads and stalled connections, signals, shutdown."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ MAX_HEAD_BYTES = 65_536
 BACKLOG = 2048
 TICKS_PER_SWEEP = 5  # uvicorn ticks ten times a second
 LINGER_SECONDS = 1.0
-"""How long a connection may stay silent, after the service stopped accepting, to ask once more."""
-PAUSE_SECONDS = 0.02
+"""How long idle connections stay open on shutdown, for a request under way."""
+POLL_SECONDS = 0.02
 SO_ATTACH_FILTER = 26
 DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 """Berkeley packet filter: load the flags of TCP; if SYN is set drop the packet, else let it pass.
@@ -39,37 +39,37 @@ Only SYN, since a client whose last packet of the handshake is lost believes it 
 """
 CLOSE_HEADER = (b"connection", b"close")
 HEAD, INTERIM = b"HTTP/1.", b"HTTP/1.1 1"
-"""How answers begin, and those of them that the client waits for before it goes on."""
+"""First bytes of responses, and of interim responses, which are sent at once."""
 
 
 def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
-    """Return the protocol to serve with: httptools where it is installed, bounded; else h11."""
+    """Return the HTTP protocol: httptools with bounded heads if installed, otherwise h11."""
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
     except ImportError:
         return "h11"
 
     class BoundedHeadProtocol(HttpToolsProtocol):
-        """Refuses a head that goes on beyond the bound.
+        """Refuses request heads longer than `MAX_HEAD_BYTES`.
 
-        Whole reads are counted, from the one after the head began, because only the parser knows
-        where in a read that was.
+        Whole reads are counted, from the one after the head began, since only the parser knows
+        where in a read the head begins.
         """
 
         _is_in_head = True
         _n_head_bytes = 0
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            """Take a new client, whose answers are sent whole."""
-            super().connection_made(WholeAnswers(transport))  # type: ignore[arg-type]
+            """Wrap the transport of a new connection."""
+            super().connection_made(CoalescingTransport(transport))  # type: ignore[arg-type]
 
         def on_response_complete(self) -> None:
-            """Send an answer that has no body."""
+            """Flush an answer without a body."""
             self.transport.flush()  # type: ignore[attr-defined]
             super().on_response_complete()
 
         def data_received(self, data: bytes) -> None:
-            """Parse what arrived, and end the connection where the head has grown too large."""
+            """Parse the data, and close the connection if the head is too large."""
             self._n_head_bytes += len(data)
             super().data_received(data)
             is_too_large = self._is_in_head and self._n_head_bytes > MAX_HEAD_BYTES
@@ -77,22 +77,22 @@ def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
                 self.send_400_response(f"The request head is larger than {MAX_HEAD_BYTES} bytes.")
 
         def on_message_begin(self) -> None:
-            """Count anew: one connection carries many requests."""
+            """Reset the count for the next request of the connection."""
             super().on_message_begin()
             self._is_in_head, self._n_head_bytes = True, 0
 
         def on_headers_complete(self) -> None:
-            """Stop counting: the guard bounds the body."""
+            """Stop counting; the guard limits the body."""
             self._is_in_head = False
             super().on_headers_complete()
 
     return BoundedHeadProtocol
 
 
-class WholeAnswers:
-    """A transport that keeps the head of an answer until its body comes: one packet, not two.
+class CoalescingTransport:
+    """A transport that sends the head and body of an answer in one packet.
 
-    That saves the kernel, and the client, a tenth of the work of a small answer.
+    It saves a tenth of the time of a small answer.
 
     `transport`: of the connection.
     """
@@ -105,7 +105,7 @@ class WholeAnswers:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send data, or keep it if it is the head of an answer."""
+        """Write data, or hold it back if it is the head of an answer."""
         if self._head:
             data, self._head = self._head + data, b""
         elif data.startswith(HEAD) and not data.startswith(INTERIM):
@@ -114,30 +114,29 @@ class WholeAnswers:
         self._transport.write(data)
 
     def flush(self) -> None:
-        """Send a head that no body followed."""
+        """Write a head that was held back."""
         if self._head:
             head, self._head = self._head, b""
             self._transport.write(head)
 
     def close(self) -> None:
-        """Send what is kept, and end the connection."""
+        """Flush, and close the connection."""
         self.flush()
         self._transport.close()
 
 
 @dataclass(frozen=True)
 class _Wait:
-    """Since when the service has been waiting for a client, and with how many bytes for it."""
+    """When the service began to wait for a client, and the bytes then unsent."""
 
     since: float
     n_unsent: int
 
 
 class StalledConnections:
-    """Remembers since when each client has kept the service waiting, and closes those that go on.
+    """Closes connections whose clients keep the service waiting.
 
-    `seconds`: how long a connection may go without a whole request head, or without reading any of
-        an answer that is ready.
+    `seconds`: how long a client may take for a request head, or not read any of its answer.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -145,10 +144,7 @@ class StalledConnections:
         self._waits: dict[Any, _Wait] = {}
 
     def close_stalled(self, connections: Iterable[Any], now: float) -> int:
-        """Close what has stalled by the time `now`, and return how many that were.
-
-        `now`: a clock that only goes forward, in seconds.
-        """
+        """Close the stalled connections at monotonic time `now`; return their number."""
         waits = {}
         n_closed = 0
         for connection in list(connections):
@@ -160,10 +156,12 @@ class StalledConnections:
                 wait = _Wait(now, n_unsent)  # a client that reads, however slowly, is served
             if now - wait.since > self._seconds:
                 if n_unsent:
-                    # What the system holds of an answer that nobody reads goes too.
-                    own = connection.transport.get_extra_info("socket")
-                    own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                # Not close(), which waits until the client has read everything.
+                    # Discard the part of the answer in the socket buffer too.
+                    client_socket = connection.transport.get_extra_info("socket")
+                    client_socket.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                    )
+                # close() would wait until the client has read everything.
                 connection.transport.abort()
                 n_closed += 1
             else:
@@ -188,10 +186,10 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
         Called with the address once the models are loaded and the socket listens.
     """
     configure_logs()
-    # A reload signal that comes before the service listens for it must not end the process.
+    # A reload signal before the service handles it must not end the process.
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    _check_resolves(settings.host)
+    _check_host(settings.host)
     if settings.processes > 1:
         from groupnoise.recall.http.processes import supervise
 
@@ -205,9 +203,9 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
 
 
 def run_until_stopped(server: uvicorn.Server, listening: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT, which have done their work when everything is answered.
+    """Serve until SIGTERM or SIGINT, and return after all requests are answered.
 
-    `server`: it would raise the signal again after its end, so that nothing behind it could run.
+    `server`: uvicorn would raise the signal again at its end and so end the process.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -228,7 +226,7 @@ def make_server(
     *,
     shares_socket: bool = False,
 ) -> RecallServer:
-    """Return the server of a service, ready to be run."""
+    """Return the server of a service."""
     config = uvicorn.Config(
         guarded_app(service),
         http=http_protocol(),
@@ -242,24 +240,24 @@ def make_server(
 
 
 def bind(host: str, port: int) -> tuple[socket.socket, str]:
-    """Take a port, a free one for 0, and return it with its address; nobody is answered yet."""
+    """Return a socket bound to a port, a free one for 0, and its address."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
     except (OSError, OverflowError) as error:
         bound.close()
-        said = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise GroupNoiseError(
-            f"port {port} on {host} cannot be listened on ({said}); give another one with --port, "
-            "or 0 for a free one."
+            f"port {port} on {host} cannot be listened on ({reason}); give another one with "
+            "--port, or 0 for a free one."
         ) from None
     name, number = bound.getsockname()[:2]
     return bound, f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
-def _check_resolves(host: str) -> None:
-    """Refuse a host name no one knows before a model is loaded for it."""
+def _check_host(host: str) -> None:
+    """Refuse a host name that does not resolve, before models are loaded."""
     try:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):
@@ -267,9 +265,9 @@ def _check_resolves(host: str) -> None:
 
 
 class BoundedServer(uvicorn.Server):
-    """Closes connections whose clients keep it waiting.
+    """A server that closes stalled connections.
 
-    `seconds`: how long they may, as in `StalledConnections`.
+    `seconds`: as in `StalledConnections`.
     """
 
     def __init__(self, config: uvicorn.Config, seconds: float) -> None:
@@ -277,7 +275,7 @@ class BoundedServer(uvicorn.Server):
         self._stalled = StalledConnections(seconds)
 
     async def on_tick(self, counter: int) -> bool:
-        """Close what has stalled, now and then; return whether to end."""
+        """Close stalled connections every few ticks; return whether to stop."""
         if counter % TICKS_PER_SWEEP == 0:
             n_closed = self._stalled.close_stalled(self.server_state.connections, time.monotonic())
             if n_closed:
@@ -286,7 +284,7 @@ class BoundedServer(uvicorn.Server):
 
 
 class RecallServer(BoundedServer):
-    """Says when it is ready, and stops being ready when told to end."""
+    """The server of a recall service: logs when it is ready, and drains connections on shutdown."""
 
     def __init__(
         self,
@@ -302,36 +300,36 @@ class RecallServer(BoundedServer):
         self.address = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept, and say so."""
+        """Accept connections, and report that the server is ready."""
         await super().startup(sockets=sockets)
-        gc.freeze()  # as after a reload, but no model goes: to look for garbage takes longest here
+        gc.freeze()  # without a collection, which takes long and would free little here
         if self.started and not self._shares_socket:
             log("ready", address=self.address, version=self._service.model().version)
             if self._on_ready is not None:
                 self._on_ready(self.address)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what is open, then end."""
-        await answer_what_is_open(self, sockets or [], is_shared=self._shares_socket)
+        """Drain the connections, then stop."""
+        await drain_connections(self, sockets or [], is_shared=self._shares_socket)
         await super().shutdown(sockets)
 
-    def stop_with_all(self) -> None:
-        """End because the whole service ends: nobody is left to accept what waits."""
+    def stop_service(self) -> None:
+        """Stop with all other processes, and accept the connections that still wait."""
         self._shares_socket = False
         self.handle_exit(signal.SIGTERM, None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End: by a signal, and no longer ready."""
+        """Stop being ready, and begin the shutdown."""
         self._service.is_ready = False
         log("stopping", signal=signal.Signals(sig).name)
         super().handle_exit(sig, frame)
 
 
-def hold_off_newcomers(listening: Iterable[socket.socket]) -> None:
-    """Let the kernel drop further attempts to connect; clients try again a second later.
+def drop_new_connections(listening: Iterable[socket.socket]) -> None:
+    """Let the kernel drop new connection attempts, which clients repeat a second later.
 
-    Closing a listening socket resets the connections that wait to be accepted. Once no more can
-    come, those that wait can all be accepted, and the socket closed.
+    Closing a listening socket resets the connections that wait to be accepted. Once no new ones
+    arrive, all of them can be accepted before the socket is closed.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -342,25 +340,28 @@ def hold_off_newcomers(listening: Iterable[socket.socket]) -> None:
             each.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
-async def answer_what_is_open(
+async def drain_connections(
     server: Any, sockets: Iterable[socket.socket], *, is_shared: bool = False
 ) -> None:
-    """Stop accepting, and answer every connection until it is closed or stays silent.
+    """Stop accepting, and answer open connections until they are closed or idle.
 
-    `server`: the server that ends; every answer from now on ends its connection. `is_shared`: other
-    processes accept there and go on: what waits is left to them.
+    `server`: each of its answers now closes its connection. `is_shared`: other processes accept
+    the connections that wait.
     """
     state = server.server_state
     listening = list(sockets)
     if not is_shared:
-        hold_off_newcomers(listening)
+        drop_new_connections(listening)
     loop = asyncio.get_running_loop()
     end = loop.time() + (server.config.timeout_graceful_shutdown or LINGER_SECONDS)
-    await asyncio.sleep(PAUSE_SECONDS)
+    await asyncio.sleep(POLL_SECONDS)
     while (
-        not is_shared and _have_waiting(listening) and loop.time() < end and not server.force_exit
+        not is_shared
+        and _has_pending_connection(listening)
+        and loop.time() < end
+        and not server.force_exit
     ):
-        await asyncio.sleep(PAUSE_SECONDS)  # the loop accepts them
+        await asyncio.sleep(POLL_SECONDS)  # the loop accepts them
     for each in server.servers:
         each.close()
     for each in listening:
@@ -372,15 +373,15 @@ async def answer_what_is_open(
         running = [each for each in cycles if each is not None and not each.response_complete]
         for each in running:
             if not each.response_started:
-                each.keep_alive = False  # which also tells the client so
+                each.keep_alive = False  # also sends `Connection: close`
         if running:
             silent_since = loop.time()
         elif loop.time() - silent_since > LINGER_SECONDS:
             return
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-def _have_waiting(listening: list[socket.socket]) -> bool:
+def _has_pending_connection(listening: list[socket.socket]) -> bool:
     """Return whether a connection waits to be accepted."""
     poll = select.poll() if hasattr(select, "poll") else None
     if poll is None:

@@ -1,4 +1,4 @@
-"""The service behind the routes: models that swap, a queue that batches, limits."""
+"""The service behind the routes: models in use and their reload, recalls, feedback, lists."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from groupnoise.exceptions import GroupNoiseError, ModelFileError
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.http.answers import (
     Refusal,
-    answer_of_one,
+    answer_json,
     as_json,
     describe_model,
-    plain_answer,
+    explained_result,
     ranked_items,
-    recall_result,
+    single_answer_json,
 )
 from groupnoise.recall.http.feedback import (
     FeedbackLog,
@@ -34,8 +34,8 @@ from groupnoise.recall.http.requests import (
     PlainRequest,
     RecallRequest,
     check_limit,
-    checked_request,
-    plain_request,
+    parse_plain_request,
+    parse_recall_request,
     read_body,
 )
 from groupnoise.recall.http.settings import Canary, ServiceSettings
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
     from groupnoise.recall.http.processes import Peers
 
 LARGE_ANSWER = 1000
-"""Items in an answer from which on it is put together off the event loop."""
+"""Items in an answer above which it is serialized off the event loop."""
 
 
 class ModelSlot:
-    """Holds the model in use and loads what may replace it.
+    """Holds a model in use and loads its replacement.
 
-    Artifacts are read into memory and every byte is checked, so nothing that happens to the files
-    afterwards, short of a reload, can reach a request.
+    Artifacts are read into memory and every byte is checked, so that later changes of the files
+    affect requests only after a reload.
 
     `folder`: the artifact or registry; read again on every reload.
     `least_recall`: refuse an artifact whose faiss index was measured below this.
     `version`: a version of the registry; by default the promoted one.
-    `memory_map`: map the files instead, so that several processes hold them once; they are checked
-        as well.
+    `memory_map`: map the files instead, so that several processes share their memory; they are
+        checked too.
     """
 
     def __init__(
@@ -79,18 +79,18 @@ class ModelSlot:
         self._version = version
         self._least_recall = least_recall
         self.is_pinned = version is not None
-        """Whether it holds a version that was asked for by name, and so never changes."""
+        """Whether it holds a version requested by name, which never changes."""
         self.model = self.load()
-        """The model that answers now; assigning another switches to it."""
+        """The model in use; assigning another switches to it."""
 
     def load(self) -> RecallModel:
-        """Return the artifact now in the folder, verified and warmed; a bad one is refused."""
+        """Load, verify and warm up the artifact now in the folder."""
         folder = served_folder(self._folder, self._version)
         model = open_artifact(
             folder, memory_map=self._memory_map, verify=True, least_recall=self._least_recall
         )
         try:
-            _warm(model)
+            _warm_up(model)
         except (ValueError, IndexError, KeyError, TypeError) as error:
             raise ModelFileError(
                 f"{folder} is whole but cannot answer a request ({error!r}); export it again."
@@ -98,12 +98,12 @@ class ModelSlot:
         return model
 
 
-def _warm(model: RecallModel) -> None:
-    """Answer once, so that the first request finds the library loaded and memory touched."""
+def _warm_up(model: RecallModel) -> None:
+    """Answer a request, so that the first client does not wait for imports and page faults."""
     top = min(10, len(model.items))
     popular = model.items.ids_of(model.items.popular_order[:1])
     model.recall([popular, []], RecallOptions(top=top))
-    as_json(describe_model(model))  # a card may hold what JSON cannot
+    as_json(describe_model(model))  # a card may not be valid JSON
 
 
 class RecallService:
@@ -130,7 +130,7 @@ class RecallService:
         self.peers: Peers | None = None
         self._canary = None if settings.canary is None else Canary.parse(settings.canary)
         if self._canary is not None:
-            # By its whole name: users stay where they are however much of it is given.
+            # By its full name, so that users keep their model whatever prefix was given.
             version = served_folder(settings.artifact, self._canary.version).name
             self._canary = Canary(version, self._canary.share)
             self._slots["canary"] = slot(settings.artifact, version=version)
@@ -142,18 +142,18 @@ class RecallService:
                 max_files=self.limits.feedback_files,
                 rows_per_second=self.limits.feedback_rows,
             )
-        self.lists = NamedLists(settings.lists, self._tell_of_unreadable)
-        self._show_models()
+        self.lists = NamedLists(settings.lists, self._report_unreadable_list)
+        self._publish_models()
 
     def model(self, name: str = "main") -> RecallModel:
-        """Return a model in use, or refuse where there is none of that name."""
+        """Return a model in use, or refuse an unknown name."""
         if name not in self._slots:
             message = "this service runs without a second model; start it with --compare."
             raise Refusal(404, "no_such_model", message)
         return self._slots[name].model
 
     def model_for(self, user: int | str | None, name: str = "main") -> RecallModel:
-        """Return the model that answers a user: for some of them the canary."""
+        """Return the model for a user: the canary for its share of the users."""
         canary = self._canary
         if canary is not None and user is not None and name == "main" and canary.takes(user):
             return self._slots["canary"].model
@@ -164,7 +164,7 @@ class RecallService:
         self._canary = None
         self._slots.pop("canary", None)
         self._prepared.pop("canary", None)
-        self._show_models()
+        self._publish_models()
 
     def describe(self) -> dict[str, Any]:
         """Return the models in use and the limits; see `ServiceDescription`."""
@@ -177,13 +177,13 @@ class RecallService:
             "limits": asdict(self.limits),
         }
 
-    def _tell_of_unreadable(self, name: str, why: str, kept: ItemList | None) -> None:
+    def _report_unreadable_list(self, name: str, why: str, kept: ItemList | None) -> None:
         self.metrics.observe_unreadable_list(name)
         n_items = None if kept is None else len(kept.ids)
         log("list_unreadable", level=logging.ERROR, list=name, error=why, items_kept=n_items)
 
     def named_list(self, name: str) -> ItemList:
-        """Return a named list as it is now, or refuse where there is none."""
+        """Return the current content of a named list, or refuse an unknown name."""
         try:
             found = self.lists.get(name)
         except UnreadableListError as error:
@@ -199,26 +199,26 @@ class RecallService:
 
         See `RecallRequest` and `RecallAnswer`.
 
-        `content_type`: the header of that name, empty where there was none. `is_busy`: several
-        clients ask: short work is done together.
+        `content_type`: the header of that name, empty if absent. `is_busy`: whether several
+        clients are active; short work is then batched.
         """
         values = read_body(body, content_type)
-        plain = plain_request(values, self.limits)
+        plain = parse_plain_request(values, self.limits)
         if plain is not None:
             model = self.model_for(plain.user)
             if model.is_quick and plain.top <= MAX_DIRECT_IDS:
                 if not is_busy:
                     return self._recall_plain(model, plain), model.version
                 work = partial(self._recall_plain, model, plain)
-                return await self.queue.together(work), model.version
-        request = checked_request(values, self.limits)
+                return await self.queue.run_together(work), model.version
+        request = parse_recall_request(values, self.limits)
         model = self.model_for(request.user, request.model)
-        asked = {each.name: getattr(request, each.name) for each in fields(RecallOptions)}
+        chosen = {each.name: getattr(request, each.name) for each in fields(RecallOptions)}
         for name in ("allow", "deny", "categories"):
-            asked[name] = tuple(asked[name])
+            chosen[name] = tuple(chosen[name])
         for name in ("allow_lists", "deny_lists"):
-            asked[name] = tuple(map(self.named_list, asked[name]))
-        options = RecallOptions(**asked)
+            chosen[name] = tuple(map(self.named_list, chosen[name]))
+        options = RecallOptions(**chosen)
         recalled = await self.queue.recall(model, request.histories, options)
         self.metrics.observe_recall(
             model.version,
@@ -227,20 +227,20 @@ class RecallService:
             n_by_popularity=int(recalled.from_popularity.sum()),
         )
         drift = self._drift.get(model.version)
-        if drift is not None:  # a reload may have come in between
+        if drift is not None:  # None after a reload in between
             drift.observe(request.histories, options, recalled)
-        given_up = threading.Event()
-        answer = partial(_recall_json, model, request, recalled, given_up)
+        abandoned = threading.Event()
+        answer = partial(_recall_json, model, request, recalled, abandoned)
         if not request.explain and recalled.positions.size <= LARGE_ANSWER:
             return answer(), model.version
         try:
-            # Long work on the event loop would hold up everyone else's request.
+            # Long work on the event loop would delay all other requests.
             return await asyncio.to_thread(answer), model.version
         finally:
-            given_up.set()  # a thread cannot be cancelled, only told that nobody waits
+            abandoned.set()  # a thread cannot be cancelled, only asked to stop
 
     def _recall_plain(self, model: RecallModel, request: PlainRequest) -> bytes:
-        """Answer what is asked most, here and now: it takes less than to hand it on."""
+        """Answer a plain request on the event loop, cheaper than on a thread."""
         recalled = model.recall_one(request.history, request.top)
         self.metrics.observe_recall(
             model.version,
@@ -251,10 +251,10 @@ class RecallService:
         drift = self._drift.get(model.version)
         if drift is not None:
             drift.observe_one(request.history, recalled)
-        return answer_of_one(model, recalled)
+        return single_answer_json(model, recalled)
 
     def as_record(self) -> dict[str, Any]:
-        """Return what was counted here, for another process to add to its own."""
+        """Return the counts of this process, for another to merge."""
         drift = {version: each.counts() for version, each in self._drift.items()}
         return {**self.metrics.as_record(), "drift": drift}
 
@@ -264,24 +264,24 @@ class RecallService:
         return await asyncio.to_thread(self._exposition, others)
 
     def _exposition(self, others: list[dict[str, Any]]) -> bytes:
-        told = [record.get("drift", {}) for record in others]
+        drift_records = [record.get("drift", {}) for record in others]
         shifts = {
             (version, name): shift
             for version, drift in self._drift.items()
             for name, shift in drift.shifts(
-                [each[version] for each in told if version in each]
+                [each[version] for each in drift_records if version in each]
             ).items()
         }
         return self.metrics.exposition(shifts, others)
 
     def close(self) -> None:
-        """End the worker and close files; call when no request is left."""
+        """Stop the worker and close files; call when no request is left."""
         self.queue.close()
         if self._feedback is not None:
             self._feedback.close()
 
     def keep_feedback(self, body: bytes, content_type: str) -> tuple[dict[str, Any], str]:
-        """Keep what became of an answer; return a `FeedbackAnswer`, and of which version."""
+        """Store feedback on an answer; return a `FeedbackAnswer` and the version."""
         if self._feedback is None:
             message = "this service keeps no feedback; start it with --feedback FOLDER."
             raise Refusal(404, "no_feedback", message)
@@ -290,7 +290,7 @@ class RecallService:
         unknown = unknown_items(feedback, [(each.version, each.items) for each in models])
         rows = feedback_rows(feedback)
         self._feedback.append(rows)
-        # Clients may say anything; metrics have a label for versions that answered here.
+        # Clients may send any version; only those served here become labels of metrics.
         version = feedback.version if feedback.version in self._served else "other"
         self.metrics.observe_feedback(version, len(feedback.shown), len(feedback.clicked))
         return {"rows": len(rows), "unknown": unknown}, version
@@ -305,7 +305,7 @@ class RecallService:
         return {"item": item, "version": model.version, "items": items}
 
     async def reload(self) -> dict[str, Any]:
-        """Switch to the artifacts now on disk, all of them or none; see `ReloadAnswer`."""
+        """Switch to the artifacts on disk, all or none; see `ReloadAnswer`."""
         if self.peers is not None:
             return await self.peers.reload()
         async with self._reloading:
@@ -319,26 +319,26 @@ class RecallService:
         return switched
 
     async def prepare(self) -> None:
-        """Load the artifacts now on disk beside those in use, or refuse them."""
+        """Load the artifacts on disk beside those in use, or refuse them."""
         self._prepared = {}
-        # What became of the folder of a canary, which may be pruned, must not hold up the others.
+        # A pinned canary is kept: its folder may have been pruned since.
         self._prepared = {
             name: slot.model if slot.is_pinned else await self._load(name, slot)
             for name, slot in self._slots.items()
         }
 
     def switch(self) -> dict[str, Any]:
-        """Answer with what was prepared from now on; see `ReloadAnswer`."""
+        """Switch to the prepared models; see `ReloadAnswer`."""
         switched: dict[str, Any] = {"compare": None, "canary": None}
         prepared, self._prepared = self._prepared, {}
         for name, model in prepared.items():
-            _warn_of_foreign(name, model, self.model(name))
+            _warn_of_foreign_items(name, model, self.model(name))
             before, self._slots[name].model = self.model(name).version, model
             switched[name] = {"before": before, "after": model.version}
             log("reloaded", model=name, **switched[name])
-        self._show_models()
+        self._publish_models()
         if gc.get_freeze_count():
-            set_memory_aside()  # the old models go, and nobody looks through the new ones
+            freeze_memory()  # frees the old models and freezes the new ones
         return switched
 
     async def _load(self, name: str, slot: ModelSlot) -> RecallModel:
@@ -346,31 +346,31 @@ class RecallService:
             return await asyncio.to_thread(slot.load)
         except GroupNoiseError as error:
             log("reload_refused", level=logging.ERROR, model=name, reason=str(error))
-            # The reason names paths of this machine: it belongs in the log, not in an answer.
+            # The reason names local paths, which belong in the log and not in an answer.
             message = f"the {name} artifact was refused and the old model stays; see the log."
             raise Refusal(409, "artifact_refused", message) from None
 
-    def _show_models(self) -> None:
+    def _publish_models(self) -> None:
         models, known = [slot.model for slot in self._slots.values()], self._drift
         self._drift = {each.version: known.get(each.version) or Drift(each) for each in models}
         self._served |= {model.version for model in models}
-        self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
+        self.metrics.set_models({name: slot.model for name, slot in self._slots.items()})
         for name in ("compare", "canary"):
             if name in self._slots:
-                _warn_of_foreign(name, self.model(name), self.model())
+                _warn_of_foreign_items(name, self.model(name), self.model())
                 if self.model(name).version == self.model().version:
                     log("same_model", level=logging.WARNING, model=name, version=models[0].version)
 
 
-def _warn_of_foreign(name: str, model: RecallModel, other: RecallModel) -> None:
+def _warn_of_foreign_items(name: str, model: RecallModel, other: RecallModel) -> None:
     if foreign := model.items.foreign_items_message(other.items):
         log("foreign_items", level=logging.WARNING, model=name, reason=foreign)
 
 
-def set_memory_aside() -> None:
-    """Keep the garbage collector from looking through what stays: models, modules, routes.
+def freeze_memory() -> None:
+    """Exclude long-lived objects (models, modules, routes) from garbage collection.
 
-    It would do so every ten thousand requests or so, and answer none of them for 50 ms.
+    A full collection would stop the service for 50 ms about every ten thousand requests.
     """
     gc.unfreeze()
     gc.collect()
@@ -381,17 +381,17 @@ def _recall_json(
     model: RecallModel,
     request: RecallRequest,
     recalled: Recalled,
-    given_up: threading.Event,
+    abandoned: threading.Event,
 ) -> bytes:
     if not request.explain:
-        return plain_answer(model, request.model, recalled)
+        return answer_json(model, request.model, recalled)
     results = []
     for number, history in enumerate(request.histories):
-        if given_up.is_set():
+        if abandoned.is_set():
             return b""
         positions, _ = recalled.row(number)
         led_by = recalled.clicks_behind(number)
         reasons = model.explain(history, positions, scope=request.scope, led_by=led_by)
-        results.append(recall_result(model, recalled, number, reasons))
+        results.append(explained_result(model, recalled, number, reasons))
     answer = {"model": request.model, "version": model.version, "results": results}
     return as_json(answer)

@@ -1,4 +1,4 @@
-"""What the operator decides: where the service listens, who may ask, and how much."""
+"""Settings of the service: artifacts, address, token and limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from groupnoise.recall.lists import MAX_LIST_BYTES
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The most one request, and all of them together, may ask for.
+    """Limits on single requests, and on all of them together.
 
     Attributes
     ----------
@@ -76,35 +76,35 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
-    """Everything the service needs to know to start.
+    """Settings of a recall service.
 
     Attributes
     ----------
     artifact : path
         The model; of a registry the promoted version, and whichever is promoted later.
     compare : path, optional
-        A second model to set beside it.
+        A second model, served beside it for comparison.
     canary : str, optional
         A version of the registry and the share of the users that get it, such as "3f9a=5%".
     feedback : path, optional
-        A folder to keep what clients tell of impressions and clicks in.
+        A folder for the impressions and clicks that clients report.
     host : str, default="127.0.0.1"
         The address to listen on.
     port : int, default=8000
         The port to listen on; 0 takes a free one.
     token : str, optional
-        What clients must send as `Authorization: Bearer ...`; needed to listen beyond loopback.
+        Token that clients send as `Authorization: Bearer ...`; required beyond loopback.
     least_recall : float, default=0.0
-        Refuse an artifact whose faiss index was measured below this.
+        Refuse an artifact whose faiss index has a lower measured recall.
     lists : path, optional
-        Folder of the named lists, one text file each; without it they last as long as the process.
+        Folder of the named lists, one text file each; by default they are kept in memory.
     limits : Limits
-        The most a request may ask for.
+        Limits on requests.
     grace_seconds : float, default=15.0
         How long running requests may take to finish after SIGTERM.
     processes : int, default=1
-        How many processes answer; more than one map the artifact and share its memory. Limits on
-        concurrency and on rows of feedback are shared out among them.
+        Number of worker processes; several map the artifact and share its memory, and divide the
+        limits on concurrency and rows of feedback.
     """
 
     artifact: Path
@@ -144,12 +144,12 @@ class ServiceSettings:
             raise ParameterError("several processes need a system that shares sockets; give 1.")
 
     def as_record(self) -> dict[str, Any]:
-        """Return the settings as JSON can hold them.
+        """Return the settings as a JSON-serializable record.
 
         Returns
         -------
         dict
-            The token among them: it is for another process of the same service.
+            It includes the token: it is meant for a worker process of the same service.
         """
         return {
             name: str(value) if isinstance(value, Path) else value
@@ -158,12 +158,12 @@ class ServiceSettings:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> ServiceSettings:
-        """Return the settings that :meth:`as_record` described.
+        """Return settings from their record.
 
         Parameters
         ----------
         record : dict
-            What :meth:`as_record` returned.
+            From :meth:`as_record`.
 
         Returns
         -------
@@ -179,9 +179,9 @@ class ServiceSettings:
 
 @dataclass(frozen=True)
 class Canary:
-    """A version that a share of the users get.
+    """A version that is served to a share of the users.
 
-    `version`: a version of the registry, or how it begins.
+    `version`: a version of the registry, or a prefix of it.
     `share`: above 0 and at most 1.
     """
 
@@ -190,7 +190,7 @@ class Canary:
 
     @classmethod
     def parse(cls, word: str) -> Canary:
-        """Return what a word such as `3f9a=5%` says.
+        """Parse a canary such as `3f9a=5%`.
 
         >>> Canary.parse("3f9a=5%")
         Canary(version='3f9a', share=0.05)
@@ -205,14 +205,14 @@ class Canary:
         return cls(match[1], share)
 
     def takes(self, user: int | str) -> bool:
-        """Return whether a user gets this version: always the same answer for the same user."""
-        # The version is hashed too, so that not the same users get every canary.
+        """Return whether a user gets this version; deterministic per user."""
+        # The version is hashed too, so that canaries go to different users.
         digest = hashlib.sha256(f"{self.version}:{user}".encode()).digest()
         return int.from_bytes(digest[:8], "big") < self.share * 2**64
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name means this machine alone.
+    """Return whether a host name is a loopback address.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.9"), is_loopback("0.0.0.0")
     (True, True, False)

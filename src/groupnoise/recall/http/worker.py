@@ -1,4 +1,4 @@
-"""One of several processes of a service, started with a listening socket that all share."""
+"""A worker process of a service, started with a listening socket that all workers share."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ FAILED = 2
 
 
 def run(listening: socket.socket, connection: socket.socket) -> int:
-    """Serve until told to end; return the exit code."""
+    """Serve until stopped; return the exit code."""
     configure_logs()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    told = json.loads(_first_line(connection))
-    settings, lost_canary = ServiceSettings.from_record(told["settings"]), ""
+    start_message = json.loads(_first_line(connection))
+    settings, lost_canary = ServiceSettings.from_record(start_message["settings"]), ""
     try:
         try:
             service = RecallService(settings)
         except GroupNoiseError as error:
-            if settings.canary is None or not told["replaces"]:
+            if settings.canary is None or not start_message["replaces"]:
                 raise
-            # Pruned since the others read it; if it is not that, it is refused again.
+            # The canary may have been pruned since; any other error is raised again.
             service, lost_canary = RecallService(replace(settings, canary=None)), str(error)
     except GroupNoiseError as error:
         message = {"kind": "failed", "message": str(error)}
         connection.sendall(json.dumps(message).encode() + b"\n")
         return FAILED
     server = make_server(service, shares_socket=True)
-    service.peers = Peers(connection, server.stop_with_all, lost_canary)
+    service.peers = Peers(connection, server.stop_service, lost_canary)
     server.run(sockets=[listening])
     return 0
 
 
 def _first_line(connection: socket.socket) -> bytes:
-    """Return what comes before the first newline, and leave the rest to be read."""
+    """Read up to the first newline, and no further."""
     parts = []
     while (part := connection.recv(1)) not in (b"", b"\n"):
         parts.append(part)
@@ -51,5 +51,5 @@ def _first_line(connection: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    shared, own = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    sys.exit(run(shared, own))
+    listening, connection = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    sys.exit(run(listening, connection))

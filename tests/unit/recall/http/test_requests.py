@@ -10,30 +10,30 @@ from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.feedback import FeedbackRequest
 from groupnoise.recall.http.requests import (
     RecallRequest,
-    checked_request,
-    plain_request,
+    parse_plain_request,
+    parse_recall_request,
     read_body,
-    validated,
+    validate_request,
 )
 
 JSON = "application/json"
 
 
-def parse_recall_request(body, content_type, limits):
-    return checked_request(read_body(body, content_type), limits)
+def read_request(body, content_type, limits):
+    return parse_recall_request(read_body(body, content_type), limits)
 
 
 def refusal_of(body, content_type=JSON, **limits):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     with pytest.raises(Refusal) as refused:
-        parse_recall_request(content, content_type, Limits(**limits))
+        read_request(content, content_type, Limits(**limits))
     assert refused.value.status == 422
     return refused.value
 
 
 @pytest.mark.parametrize("content_type", [JSON, "Application/JSON; charset=utf-8", "a/b+json"])
 def test_json_by_any_of_its_names_is_read(content_type):
-    request = parse_recall_request(b'{"histories": [["tea", 5]]}', content_type, Limits())
+    request = read_request(b'{"histories": [["tea", 5]]}', content_type, Limits())
     assert request.histories == [["tea", 5]]
     assert request.top == 10
 
@@ -77,7 +77,7 @@ def test_every_field_gets_one_sentence_in_plain_words():
 
 def test_what_feedback_must_name_is_said_in_words():
     with pytest.raises(Refusal) as caught:
-        validated(FeedbackRequest, {"request_id": "a b", "user": "u7", "version": "newest"})
+        validate_request(FeedbackRequest, {"request_id": "a b", "user": "u7", "version": "newest"})
     assert caught.value.message == (
         "request_id: must be 1 to 64 letters, digits, dots, _ and -. version: must be a version as "
         "answers name it, such as 3f9a0c1d2e4b."
@@ -93,9 +93,9 @@ def test_the_first_of_many_mistakes_is_told():
 
 def test_reasons_are_limited_by_clicks_times_items():
     body = {"histories": [["tea"] * 3, ["cup"] * 2], "top": 4}
-    assert parse_recall_request(json.dumps(body).encode(), JSON, Limits(explain=19)).top == 4
+    assert read_request(json.dumps(body).encode(), JSON, Limits(explain=19)).top == 4
     body["explain"] = True
-    assert parse_recall_request(json.dumps(body).encode(), JSON, Limits(explain=20)).explain
+    assert read_request(json.dumps(body).encode(), JSON, Limits(explain=20)).explain
     refusal = refusal_of(body, explain=19)
     assert (refusal.code, refusal.limit) == ("explain_limit", 19)
     assert "20 with explain" in refusal.message
@@ -114,15 +114,15 @@ VALUES = st.one_of(ENTRIES, st.lists(st.one_of(ENTRIES, st.lists(ENTRIES, max_si
 @given(st.dictionaries(st.sampled_from(["histories", "top", "user", "deny"]), VALUES))
 def test_a_plain_request_is_one_that_the_schema_reads_the_same_way(values):
     limits = Limits(history_length=3, top=20)
-    plain = plain_request(values, limits)
+    plain = parse_plain_request(values, limits)
     if plain is not None:
-        request = checked_request(values, limits)
+        request = parse_recall_request(values, limits)
         assert request == RecallRequest(histories=[plain.history], top=plain.top, user=plain.user)
 
 
 def test_what_most_clients_send_is_a_plain_request():
-    plain = plain_request({"histories": [["tea", 5]], "top": 3, "user": "u"}, Limits())
+    plain = parse_plain_request({"histories": [["tea", 5]], "top": 3, "user": "u"}, Limits())
     assert plain == (["tea", 5], 3, "u")
-    assert plain_request({"histories": [[]]}, Limits()) == ([], 10, None)
-    assert plain_request({"histories": [[], []]}, Limits()) is None
-    assert plain_request({"histories": [[]], "explain": False}, Limits()) is None
+    assert parse_plain_request({"histories": [[]]}, Limits()) == ([], 10, None)
+    assert parse_plain_request({"histories": [[], []]}, Limits()) is None
+    assert parse_plain_request({"histories": [[]], "explain": False}, Limits()) is None

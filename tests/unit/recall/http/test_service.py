@@ -10,7 +10,7 @@ import pytest
 
 from groupnoise.recall import RecallModel
 from groupnoise.recall.http import ServiceSettings
-from groupnoise.recall.http.service import RecallService, set_memory_aside
+from groupnoise.recall.http.service import RecallService, freeze_memory
 from serving_support import write_shop
 
 
@@ -70,7 +70,7 @@ def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
 def test_memory_set_aside_is_given_back_when_another_model_takes_over(tmp_path):
     service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))
     try:
-        set_memory_aside()
+        freeze_memory()
         assert gc.get_freeze_count() > 1000
         model = service.model()
         model.manifest["itself"] = model  # only the collector can tell that nobody reaches it
