@@ -137,7 +137,7 @@ def _trained_on_all(
     return (
         ensemble
         if trained.bags is None
-        else calibrate_ensemble(ensemble, trained.found, trained.bags)
+        else calibrate_ensemble(ensemble, trained.predictions, trained.bags)
     )
 
 

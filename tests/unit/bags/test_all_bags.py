@@ -59,13 +59,13 @@ def test_members_are_asked_of_bags_that_their_first_copy_has_not_seen():
     assert [each.settings for each in trained.members] == settings
     np.testing.assert_array_equal(trained.bags.labels, labels[held])
     for one, each in enumerate(settings):
-        (alone,) = train_on_all([each], bags, labels, False, 0, held).found
-        np.testing.assert_allclose(alone.log_odds, trained.found[one].log_odds, atol=1e-4)
+        (alone,) = train_on_all([each], bags, labels, False, 0, held).predictions
+        np.testing.assert_allclose(alone.log_odds, trained.predictions[one].log_odds, atol=1e-4)
     # Labels of bags that were held out teach the first copy nothing.
     other = labels.copy()
     other[held] = np.roll(other[held], 1, axis=1)
-    (fooled,) = train_on_all(settings[1:2], bags, other, False, 0, held).found
-    torch.testing.assert_close(fooled.log_p, trained.found[1].log_p, rtol=1e-3, atol=1e-4)
+    (fooled,) = train_on_all(settings[1:2], bags, other, False, 0, held).predictions
+    torch.testing.assert_close(fooled.log_p, trained.predictions[1].log_p, rtol=1e-3, atol=1e-4)
 
 
 def test_bags_of_one_patient_are_held_out_all_the_same():

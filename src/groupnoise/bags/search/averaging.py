@@ -1,4 +1,4 @@
-"""Averages of what members say of instances, and their calibration."""
+"""Averages of the members' predictions for instances, and their calibration."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 BEND = 2.0
-"""How sharply what members say bends at the mean, per standard deviation."""
+"""Sharpness of the softplus that bends log odds at their mean, per standard deviation."""
 
 
 def in_class_order(log_p: Tensor, negative: int | None) -> Tensor:
-    """Return columns in the order of the classes: the free target is the negative one, or last."""
+    """Return columns in the order of the classes: the free target becomes the negative class."""
     if negative is None:
         return log_p
     named, free = log_p[:, :-1], log_p[:, -1:]
@@ -24,22 +24,26 @@ def averaged_log_odds(
     weights: Sequence[float],
     units: Sequence[tuple[float, float | None]],
 ) -> Tensor:
-    """Return weighted log odds of targets against their mean.
+    """Return the weighted mean of the standardized log odds of members.
 
-    `log_p`: what each member says, (n_rows, n_targets). `units`: its spread and its centre.
+    `log_p`: the log probabilities of each member, (n_rows, n_targets). `units`: the spread and the
+    centre of each.
     """
     total = sum(weights)
-    parts = (
-        weight / total * in_units_of_spread(own, *unit)
-        for own, weight, unit in zip(log_p, weights, units, strict=True)
+    terms = (
+        weight / total * in_units_of_spread(of_member, *unit)
+        for of_member, weight, unit in zip(log_p, weights, units, strict=True)
     )
-    return sum(parts, torch.zeros(()))
+    return sum(terms, torch.zeros(()))
 
 
 def calibrated_log_probabilities(
     average: Tensor, scale: float, shift: float, *, free: bool
 ) -> Tensor:
-    """Return log P(target | instance) from averaged log odds. `free`: whether the last is free."""
+    """Return log P(target | instance) from averaged log odds.
+
+    `free`: whether the last target is free.
+    """
     calibrated = average * scale
     if free:
         calibrated[:, -1] += shift
@@ -47,19 +51,20 @@ def calibrated_log_probabilities(
 
 
 def centred_log_probabilities(log_p: Tensor) -> Tensor:
-    """Return log probabilities less their mean over the targets, in double precision."""
+    """Return log probabilities minus their mean over the targets, in double precision."""
     wide = log_p.double().clamp(min=-60.0)
     return wide - wide.mean(-1, keepdim=True)
 
 
 def in_units_of_spread(log_p: Tensor, spread: float, centre: float | None) -> Tensor:
-    """Return centred log probabilities of a member as they are averaged with those of others.
+    """Return the log probabilities of a member on the scale on which members are averaged.
 
-    Of positive and negative instances, what speaks against an instance is bent to hardly more than
-    nothing: one member tells why an instance is positive, but few can tell that it is not. Linear
-    ones call odd instances negative beyond all measure.
+    For positive and negative bags, log odds below the mean are compressed by a softplus: a member
+    can know why an instance is positive, but hardly that it is not, and linear members give
+    outliers extremely negative log odds.
 
-    `spread`, `centre`: see `FittedMember`; no centre where there is more to tell than two kinds.
+    `spread`, `centre`: see `FittedMember`; the centre is None except for positive and negative
+    bags.
     """
     centred = centred_log_probabilities(log_p)
     if centre is None:

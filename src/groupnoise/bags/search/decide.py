@@ -110,10 +110,10 @@ def decide_members(
         reasons = (*reasons, shared.reason(labels))
     reasons = (*reasons, *size_leak_messages(bags.sizes, labels, classes))
     if request.may_guess and given is None and len(bags) >= MIN_BAGS:
-        negative, said = guess_negative(
+        negative, messages = guess_negative(
             bags, labels, classes, int(generator.integers(2**31)), patients
         )
-        reasons = (*reasons, *said)
+        reasons = (*reasons, *messages)
     named = labels if negative is None else np.delete(labels, negative, axis=1)
     without = int((~labels.any(axis=1)).sum())
     if without:
@@ -149,33 +149,32 @@ def decide_members(
     if truth is not None and (truth >= 0).any():
         search.set_training_bags(*add_known_instances(bags, labels, truth), negative)
         n_known = int((truth >= 0).sum())
-        set_training_bags = f"teach{'es' * (n_known == 1)}"
-        known = f"{counted(n_known, 'instances')} with known labels {set_training_bags} too."
-        reasons = (*reasons, known)
+        verb = "teaches" if n_known == 1 else "teach"
+        reasons = (*reasons, f"{counted(n_known, 'instances')} with known labels {verb} too.")
     is_given = given is not None
-    made = fit_ensemble(search, found.taken, negative, is_calibrated=not scarce, is_given=is_given)
-    sets = (None, None) if scarce else fit_set_calibrations(made, bags, labels, truth)
-    baseline = _frequency_scores(made.bags)
+    final = fit_ensemble(search, found.taken, negative, is_calibrated=not scarce, is_given=is_given)
+    sets = (None, None) if scarce else fit_set_calibrations(final, bags, labels, truth)
+    baseline = _frequency_scores(final.bags)
     held_out = None
     if found.trials:
-        weighed = [weight for _, weight in made.taken]
-        scores = made.bags.evaluate_average(list(zip(made.found, weighed, strict=True)))
+        weights = [weight for _, weight in final.taken]
+        scores = final.bags.evaluate_average(list(zip(final.predictions, weights, strict=True)))
         held_out = float(scores.mean())
         warnings += performance_warnings(scores - baseline)
     decisions = Decisions(
         facts,
         tuple(found.options),
         tuple(found.trials),
-        tuple((option.name, weight) for option, weight in made.taken),
+        tuple((option.name, weight) for option, weight in final.taken),
         criterion=CRITERION,
-        reasons=(*reasons, _search_reason(found, search, made, "background" in explicit)),
+        reasons=(*reasons, _search_reason(found, search, final, "background" in explicit)),
         warnings=tuple(warnings),
         baselines={"label frequencies": float(baseline.mean())},
         held_out=held_out,
         seconds=found.seconds,
         budget=request.budget,
     )
-    return Outcome(made.ensemble, decisions, *sets)
+    return Outcome(final.ensemble, decisions, *sets)
 
 
 def _given_members(
@@ -211,7 +210,7 @@ def _too_few_bags_message(n_bags: int | None, taken: str) -> str:
 
 
 def _search_reason(
-    found: SearchResult, search: BagSearch, made: FinalEnsemble, asks_background: bool
+    found: SearchResult, search: BagSearch, final: FinalEnsemble, asks_background: bool
 ) -> str:
     """Return the reason for the members, and whether instances may be background."""
     why = found.why
@@ -221,12 +220,12 @@ def _search_reason(
         n_bags = len(search.all_bags)
         why = (
             f"Settings were compared on {len(search.bags)} of {counted(n_bags, 'bags')}; those "
-            f"ahead were trained on all, and {counted(len(made.rows), 'bags')} held out of all of "
+            f"ahead were trained on all, and {counted(len(final.rows), 'bags')} held out of all of "
             "them weighed them."
         )
-    if made.bags.shares_background:
+    if final.bags.shares_background:
         return f"{why} {SHARED_BACKGROUND}"
-    return why if made.ensemble.is_free or asks_background else f"{why} {NO_BACKGROUND}"
+    return why if final.ensemble.is_free or asks_background else f"{why} {NO_BACKGROUND}"
 
 
 def _check_member(parameters: Mapping[str, Any], is_binary: bool) -> None:
@@ -246,31 +245,32 @@ def _check_member(parameters: Mapping[str, Any], is_binary: bool) -> None:
 
 
 def fit_set_calibrations(
-    made: FinalEnsemble, bags: Groups, labels: BoolArray, truth: IntArray | None
+    final: FinalEnsemble, bags: Groups, labels: BoolArray, truth: IntArray | None
 ) -> tuple[SetCalibration, SetCalibration]:
-    """Return what members that had not seen them say of instances and of bags, with their labels.
+    """Calibrate prediction sets of instances and of bags by held-out predictions.
 
-    `made`: of bags that were held out. `bags`: all of them. `labels` (n_bags, n_classes): of all
+    `final`: an ensemble with held-out bags. `bags`: all bags. `labels` (n_bags, n_classes): of all
     classes. `truth`: the column of the true label of each instance, -1 where it is not known.
     """
-    ensemble, found = made.ensemble, made.found
-    log_p = ensemble.averaged(each.log_p for each in found if each.log_p is not None)
+    ensemble, predictions = final.ensemble, final.predictions
+    log_p = ensemble.averaged(each.log_p for each in predictions if each.log_p is not None)
     background = log_p[:, labels.shape[1] :].exp().sum(-1).numpy()
     log_p = log_p[:, : labels.shape[1]].log_softmax(-1)
-    weights = [weight for _, weight in made.taken]
-    pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
+    weights = [weight for _, weight in final.taken]
+    pooled = pooled_log_odds(list(zip(predictions, weights, strict=True)))
     log_bags = ensemble.log_proba_of_bags(pooled * ensemble.bag_scale + ensemble.bag_shift)
-    own = labels[made.rows]
-    possible = own[made.bags.bag_of_row]
+    held_labels = labels[final.rows]
+    possible = held_labels[final.bags.bag_of_row]
     if ensemble.negative is not None:
         possible[:, ensemble.negative] = True
     if truth is not None:
-        true = truth[np.isin(bags.group_of_object, made.rows)]
+        true = truth[np.isin(bags.group_of_object, final.rows)]
         known = true >= 0
         possible[known] = true[known, None] == np.arange(labels.shape[1])
+    belief = held_labels / np.maximum(held_labels.sum(axis=1, keepdims=True), 1)
     return (
         calibrated_instances(np.exp(log_p.numpy()), possible, None, background),
-        SetCalibration(np.exp(log_bags), own / np.maximum(own.sum(axis=1, keepdims=True), 1)),
+        SetCalibration(np.exp(log_bags), belief),
     )
 
 
@@ -299,13 +299,13 @@ def size_leak_messages(sizes: IntArray, labels: BoolArray, classes: NDArray[Any]
     ranks, n_of = rankdata(sizes), labels.sum(axis=0)
     n_pairs = np.maximum(n_of * (len(labels) - n_of), 1)
     auroc = (ranks @ labels - n_of * (n_of + 1) / 2) / n_pairs
-    told = np.abs(auroc - 0.5) * (np.minimum(n_of, len(labels) - n_of) >= MIN_BAGS_PER_SIDE)
-    best = int(told.argmax())
-    if told[best] < MAX_SIZE_AUROC - 0.5:
+    gain = np.abs(auroc - 0.5) * (np.minimum(n_of, len(labels) - n_of) >= MIN_BAGS_PER_SIDE)
+    best = int(gain.argmax())
+    if gain[best] < MAX_SIZE_AUROC - 0.5:
         return []
     return [
         f"How many instances a bag has tells whether it is {classes[best]!s} (AUROC "
-        f"{0.5 + told[best]:.2f} by that alone): if that is how bags were made, answers about "
+        f"{0.5 + gain[best]:.2f} by that alone): if that is how bags were made, answers about "
         "instances mean little."
     ]
 

@@ -1,4 +1,4 @@
-"""Members that answer together: instances by averaged log odds, bags by calibrated ones."""
+"""Ensembles of members: instances are predicted by averaged log odds, bags by calibrated ones."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ from groupnoise.core.quantifier import (
 MAX_SHIFT = 30.0
 MIN_PROBABILITY = 1e-30
 MAX_BAG_SHARE = 0.5
-"""How much the log odds of an absent label may count against it in each instance of the bag: not
-wholly, as the instance has been counted in them already."""
+"""Largest weight of a bag's log odds in its instances: below one, as each instance contributes to
+the log odds of its bag already."""
 
 
 @dataclass(frozen=True)
 class BagEnsemble:
-    """Members, and what makes their average a probability.
+    """Members, and the calibration of their average.
 
-    `members`: they agree on whether there is a free target; instances are answered by them alone.
-    `statistics`: members that answer of bags alone. Weights of both kinds sum to one.
+    `members`: they predict instances and bags, and agree on whether there is a free target.
+    `statistics`: whole-bag members, which predict bags alone. Weights of both kinds sum to one.
     `n_named`: labels that bags are asked for.
     `negative`: column of the negative label among all classes; then it is the free target.
     `exclusive`: whether no bag had more than one label.
-    `has_negative`: whether bags may have none of the named labels: a class is negative, or bags of
-        the training had no label. Then a free target of every instance is theirs.
+    `has_negative`: whether bags may have none of the named labels: a class is negative, or some
+        training bags had no label. Then there is a free target for their instances.
     `scale`, `shift`: of the averaged log odds of instances; the shift is that of the free target.
     `bag_scale`, `bag_shift`: of the averaged log odds of bags.
-    `bag_share`: how much the log odds of a label that a bag seems to lack count against it in each
-        instance; none where held-out bags are told no better than by the frequencies of labels.
-    `threshold`: of positive and negative bags, the probability from which on an instance is called
-        positive; positive ones are rare, and half would be too much for most.
-    `doubt`: share of bags of which nothing is taken to be known, so that few held-out bags that
-        were all told rightly make no answer certain.
+    `bag_share`: weight in each instance of the log odds of a label that its bag seems to lack; zero
+        where held-out bags are predicted no better than by label frequencies.
+    `threshold`: for positive and negative bags, the probability above which an instance is called
+        positive.
+    `doubt`: share of bags whose labels are taken to be random, so that a few held-out bags that
+        were all predicted correctly make no probability certain.
     """
 
     members: Sequence[FittedMember]
@@ -83,13 +83,13 @@ class BagEnsemble:
         return self.averaged(each.log_probabilities(each.logits(rows)) for each in self.members)
 
     def averaged(self, log_p: Iterable[Tensor]) -> Tensor:
-        """Return calibrated log P(target | instance) from what each member says, in its order."""
+        """Return calibrated log P(target | instance) from that of each member, in their order."""
         weights = [member.weight for member in self.members]
         units = [(member.spread, member.centre) for member in self.members]
         average = averaged_log_odds(log_p, weights, units)
         free = average.shape[1] > self.n_named
-        found = calibrated_log_probabilities(average, self.scale, self.shift, free=free)
-        return in_class_order(found, self.negative)
+        calibrated = calibrated_log_probabilities(average, self.scale, self.shift, free=free)
+        return in_class_order(calibrated, self.negative)
 
     def log_probabilities_in_bags(
         self, rows: NDArray[Any], sizes: IntArray, temperature: float = 1.0
@@ -101,15 +101,16 @@ class BagEnsemble:
         """
         logits = [member.logits(rows) for member in self.members]
         log_p = self.averaged(
-            member.log_probabilities(own) for member, own in zip(self.members, logits, strict=True)
+            member.log_probabilities(each)
+            for member, each in zip(self.members, logits, strict=True)
         )
         return self.within_bags(log_p / temperature, self.bag_log_odds(rows, sizes, logits), sizes)
 
     def within_bags(self, log_p: Tensor, log_odds: FloatArray, sizes: IntArray) -> Tensor:
-        """Return log P(target | instance, its bag) from what is said of each by itself.
+        """Return log P(target | instance, its bag) from predictions of instances and of bags.
 
-        Where instances may be of no label that bags are asked for, none is likelier of a label
-        than its bag.
+        Where instances may have none of the named labels, no label is likelier in an instance than
+        in its bag.
 
         `log_p` (n_rows, n_targets): of instances, in the order of the classes. `log_odds` (n_bags,
         n_named): calibrated. `sizes`: of the bags.
@@ -117,7 +118,7 @@ class BagEnsemble:
         kind = (self.exclusive, self.has_negative)
         present, absent = log_bag_proba(log_odds, *kind)
         against = np.clip(present - absent, -MAX_SHIFT, 0.0)
-        # Doubt holds instances of sure bags back, but lifts none of a bag that lacks the label.
+        # Doubt caps instances of confident bags, but raises none in a bag that lacks the label.
         most = np.exp(np.minimum(present, log_bag_proba(log_odds, *kind, self.doubt)[0]))
         if self.negative is not None:
             against = np.insert(against, self.negative, 0.0, axis=1)
@@ -142,19 +143,19 @@ class BagEnsemble:
 
     @property
     def is_free(self) -> bool:
-        """Whether instances may be of no label that bags are asked for."""
+        """Whether instances may have none of the named labels."""
         return self.has_negative or self.members[0].n_targets > self.n_named
 
     def answered(self, proba: FloatArray) -> IntArray:
-        """Return the column that is answered of each instance: the likeliest as a rule.
+        """Return the predicted column of each instance: the most probable, or by the threshold.
 
         `proba` (n_rows, n_classes), or with the background as a last column.
         """
         if self.negative is None or not self.is_binary:
             return proba.argmax(axis=1)
         positive = 1 - self.negative
-        is_called: BoolArray = proba[:, positive] > self.threshold
-        return np.where(is_called, positive, self.negative)
+        is_positive: BoolArray = proba[:, positive] > self.threshold
+        return np.where(is_positive, positive, self.negative)
 
     def bag_log_odds(
         self, rows: NDArray[Any], sizes: IntArray, logits: Sequence[Tensor] | None = None
@@ -169,8 +170,8 @@ class BagEnsemble:
         )
         total: Tensor | float = 0.0
         for number, member in enumerate(self.members):
-            own = member.logits(rows) if logits is None else logits[number]
-            total = total + member.weight * member.log_odds(own, problem)
+            of_member = member.logits(rows) if logits is None else logits[number]
+            total = total + member.weight * member.log_odds(of_member, problem)
         for whole in self.statistics:
             total = total + whole.weight * torch.from_numpy(whole.log_odds(rows, sizes))
         assert isinstance(total, Tensor)
@@ -190,11 +191,11 @@ class BagEnsemble:
 
     @property
     def has_unlabelled(self) -> bool:
-        """Whether a bag may have no label at all: no class says that it has none of the others."""
+        """Whether a bag may have no label at all, without a class that stands for that."""
         return self.has_negative and self.negative is None
 
     def likeliest_sets(self, log_proba: FloatArray) -> BoolArray:
-        """Return the likeliest set of labels of each bag, as far as bags of the training had it.
+        """Return the most probable label set of each bag, of the kind that training bags had.
 
         `log_proba` (n_bags, n_classes): as :meth:`log_proba_of_bags` returns it.
         """
@@ -226,7 +227,7 @@ class BagEnsemble:
         return named - none
 
     def as_record(self) -> dict[str, Any]:
-        """Return all but arrays as JSON can hold it."""
+        """Return everything but arrays as values for JSON."""
         names = [each.name for each in fields(self) if each.name not in ("members", "statistics")]
         rest = {name: getattr(self, name) for name in names}
         members = [member.as_record() for member in self.members]
@@ -234,7 +235,7 @@ class BagEnsemble:
         return {"members": members, "statistics": statistics, **rest}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what scalers and kernels learned, by member."""
+        """Return the arrays of scalers and kernels, by member."""
         kinds: dict[str, Sequence[FittedMember | FittedStatistics]]
         kinds = {"member": self.members, "statistics": self.statistics}
         return {
@@ -252,18 +253,18 @@ class BagEnsemble:
     def from_record(
         cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> BagEnsemble:
-        """Return what :meth:`as_record` told of, its models without weights."""
+        """Return the ensemble of a record of :meth:`as_record`, its models without weights."""
         rest = {
             name: value for name, value in record.items() if name not in ("members", "statistics")
         }
         n_named, has_negative = int(record["n_named"]), bool(record["has_negative"])
         members = [
-            FittedMember.from_record(each, own, n_named, has_negative)
-            for each, own in _with_arrays(record["members"], arrays, "member")
+            FittedMember.from_record(each, of_member, n_named, has_negative)
+            for each, of_member in _with_arrays(record["members"], arrays, "member")
         ]
         statistics = [
-            FittedStatistics.from_record(each, own)
-            for each, own in _with_arrays(record["statistics"], arrays, "statistics")
+            FittedStatistics.from_record(each, of_member)
+            for each, of_member in _with_arrays(record["statistics"], arrays, "statistics")
         ]
         return cls(members, statistics, **rest)
 
@@ -271,7 +272,7 @@ class BagEnsemble:
 def _with_arrays(
     records: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]], kind: str
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
-    """Yield what was told of each member of a kind, with its own arrays."""
+    """Yield the record of each member of a kind, with its arrays."""
     for number, record in enumerate(records):
         yield record, strip_prefix(f"{kind}{number}.", arrays)
 
@@ -281,8 +282,8 @@ def calibrate_bags(
 ) -> tuple[float, float]:
     """Return the scale and the shift under which held-out labels are likeliest.
 
-    `log_odds` (n_bags, n_named): of bags that models have not seen. `labels`: what they are
-    labelled with. `exclusive`, `has_negative`: as in :func:`log_bag_proba`.
+    `log_odds` (n_bags, n_named): of bags that models have not seen. `labels`: of the same bags.
+    `exclusive`, `has_negative`: as in :func:`log_bag_proba`.
     """
 
     def loss(scale: float, shift: float) -> float:
@@ -293,11 +294,11 @@ def calibrate_bags(
 
 
 class InstanceScale(NamedTuple):
-    """What makes averaged log odds of instances probabilities.
+    """The calibration of averaged log odds of instances.
 
     `scale`, `shift`: of the log odds, and of the free target.
-    `chances`: of positive and negative bags, P(positive | instance, label of its bag) of those that
-        it was found by.
+    `chances`: for positive and negative bags, P(positive | instance, label of its bag) of the
+        instances it was fitted on.
     """
 
     scale: float
@@ -308,14 +309,13 @@ class InstanceScale(NamedTuple):
 def calibrate_instances(
     averaged: Tensor, problem: BagProblem, free: bool, *, shares_background: bool = False
 ) -> InstanceScale:
-    """Return what makes averaged log odds of instances probabilities.
+    """Fit the calibration of averaged log odds of instances.
 
-    Held-out bags become likeliest where some instance has each of their labels (noisy-or). Where
-    bags are positive or negative the witness rate decides instead, and where they have one label
-    each what bags of all labels share.
+    As a rule by the noisy-or likelihood of held-out bag labels; for positive and negative bags by
+    the witness rate; and for bags that share a background by the likelihood of their single labels.
 
     `averaged` (n_rows, n_targets): of instances that models have not seen. `free`: whether the last
-    target is free. `shares_background`: whether it is background that bags of all labels have.
+    target is free. `shares_background`: whether it is a background that bags of all labels share.
     """
     if shares_background:
         group = problem.segments.group.numpy()
@@ -324,19 +324,19 @@ def calibrate_instances(
     labels = torch.from_numpy(problem.labels)
     if free and problem.n_named == 1 and 0 < problem.labels.sum() < len(problem.labels):
         odds = (averaged[:, 0] - averaged[:, 1]).numpy()
-        told = (odds, problem.segments.group.numpy(), problem.labels[:, 0])
-        found = find_witness_rate(*told)
-        share = found.share * float(problem.labels[told[1], 0].mean())
-        shift = math.log((1.0 - share) / share) - found.constant
-        return InstanceScale(found.slope, shift, found.chances(*told))
+        group, is_positive = problem.segments.group.numpy(), problem.labels[:, 0]
+        witnesses = find_witness_rate(odds, group, is_positive)
+        share = witnesses.share * float(problem.labels[group, 0].mean())
+        shift = math.log((1.0 - share) / share) - witnesses.constant
+        return InstanceScale(witnesses.slope, shift, witnesses.chances(odds, group, is_positive))
 
     def loss(scale: float, shift: float) -> float:
         values = averaged * scale
         if free:
             values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
         log_p = values.log_softmax(-1)[:, : problem.n_named]
-        found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
-        return -float(mix_with_label_noise(log_label_likelihood(found, labels).numpy()).mean())
+        present = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
+        return -float(mix_with_label_noise(log_label_likelihood(present, labels).numpy()).mean())
 
     return InstanceScale(*_scale_and_shift(loss, has_shift=free, spread=float(averaged.std())))
 
@@ -344,7 +344,7 @@ def calibrate_instances(
 def _scale_and_shift(
     loss: Callable[[float, float], float], *, has_shift: bool, spread: float
 ) -> tuple[float, float]:
-    """Return the best scale, on a log scale, and shift; a weak prior keeps both finite."""
+    """Return the scale and the shift of lowest loss; a weak prior keeps both finite."""
     from scipy.optimize import minimize
 
     start = math.log(1.0 / max(spread, 1e-6))
@@ -358,10 +358,10 @@ def _scale_and_shift(
 
     first = np.array([start, 0.0]) if has_shift else np.array([start])
     simplex = first + np.vstack([np.zeros(len(first)), 1.5 * np.eye(len(first))])
-    found = minimize(
+    best = minimize(
         bounded,
         first,
         method="Nelder-Mead",
         options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 1e-5, "maxiter": 80},
     ).x
-    return math.exp(float(found[0])), float(found[1]) if has_shift else 0.0
+    return math.exp(float(best[0])), float(best[1]) if has_shift else 0.0

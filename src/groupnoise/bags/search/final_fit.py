@@ -27,18 +27,19 @@ from groupnoise.decisions.portfolio import Option
 
 
 class FinalEnsemble(NamedTuple):
-    """Members that answer together.
+    """A trained ensemble, with the bags that calibrate it.
 
-    `taken`: who they are and how much each counts, those that see bags as a whole last.
-    `bags`: by which they were calibrated, or could be; `rows` says where they are among all bags.
-    `found`: what each says of these without having seen them; empty if nothing was held out.
+    `taken`: its members and their weights, whole-bag members last.
+    `bags`: the bags for calibration, at `rows` of all bags.
+    `predictions`: of these bags, by copies of the members that have not seen them; empty if nothing
+        was held out.
     """
 
     ensemble: BagEnsemble
     taken: list[tuple[Option, float]]
     bags: HeldOutBags
     rows: IntArray
-    found: list[HeldOutPredictions]
+    predictions: list[HeldOutPredictions]
 
 
 def fit_ensemble(
@@ -61,13 +62,15 @@ def fit_ensemble(
         for option in options:
             search.out_of_fold(option, folds, options)
     members = search.fit_members(options)
-    found = [search.out_of_fold(option, folds) for option in options] if is_calibrated else []
+    predictions = []
+    if is_calibrated:
+        predictions = [search.out_of_fold(option, folds) for option in options]
     for option, weight in students:  # of all other members
-        student = _train_student(search, option, own, members, found)
+        student = _train_student(search, option, own, members, predictions)
         if student is not None:
-            member, predictions = student
+            member, of_student = student
             members, own = [*members, member], [*own, (option, weight)]
-            found += [] if predictions is None else [predictions]
+            predictions += [] if of_student is None else [of_student]
     own, whole = _normalized(own, whole)
     ensemble = combine_members(
         _with_weights(members, [weight for _, weight in own]),
@@ -77,9 +80,9 @@ def fit_ensemble(
     )
     if not is_calibrated:
         return FinalEnsemble(ensemble, [*own, *whole], search.held_out, search.taken, [])
-    found += [search.out_of_fold(option, folds) for option, _ in whole]
-    ensemble = calibrate_ensemble(ensemble, found, search.held_out)
-    return FinalEnsemble(ensemble, [*own, *whole], search.held_out, search.taken, found)
+    predictions += [search.out_of_fold(option, folds) for option, _ in whole]
+    ensemble = calibrate_ensemble(ensemble, predictions, search.held_out)
+    return FinalEnsemble(ensemble, [*own, *whole], search.held_out, search.taken, predictions)
 
 
 def _train_student(
@@ -87,17 +90,17 @@ def _train_student(
     option: Option,
     own: Sequence[tuple[Option, float]],
     members: Sequence[FittedMember],
-    found: Sequence[HeldOutPredictions],
+    held_out: Sequence[HeldOutPredictions],
 ) -> tuple[FittedMember, HeldOutPredictions | None] | None:
     """Return a student of members, and its predictions of held-out bags if any were held out.
 
     None where too few bags fit into its training set. `own`: the members and their weights.
-    `members`: trained on all bags. `found`: their predictions of held-out bags.
+    `members`: trained on all bags. `held_out`: their predictions of held-out bags.
     """
     weighted = _with_weights(members, [weight for _, weight in own])
     teacher, predictions = combine_members(weighted, [], search.all_labels, None), None
-    if found:
-        teacher = calibrate_ensemble(teacher, found, search.held_out)
+    if held_out:
+        teacher = calibrate_ensemble(teacher, held_out, search.held_out)
         predictions = search.out_of_fold_student(option, own)
         if predictions is None:
             return None
@@ -113,7 +116,7 @@ def _reweight_on_all_bags(
     negative: int | None,
     is_given: bool,
 ) -> FinalEnsemble:
-    """Train members on all bags but some, which decide weights and calibration.
+    """Train members on all bags; a held-out part of them decides weights and calibration.
 
     Trials used few bags: members trained on many are more confident, and their ranking may change.
     """
@@ -133,21 +136,23 @@ def _reweight_on_all_bags(
     )
     judge = trained.bags
     assert judge is not None
-    said = {each.name: one for each, one in zip(options, trained.found, strict=True)}
+    predictions = {each.name: one for each, one in zip(options, trained.predictions, strict=True)}
     members = {each.name: one for each, one in zip(options, trained.members, strict=True)}
     if len(bags) > MAX_SUPPORT:
         whole = []
     for option, _ in whole:
-        said[option.name] = judge.evaluate_bag_odds(search.predict_whole_bags(option, held))
+        log_odds = search.predict_whole_bags(option, held)
+        predictions[option.name] = judge.evaluate_bag_odds(log_odds)
     if not is_given:
         weighing = POSITIVE if judge.uses_witness_rate else SEVERAL_LARGE
-        scores = [said[each.name].scores for each in options]
+        scores = [predictions[each.name].scores for each in options]
         own = choose_members(options, scores, weighing, agree=judge.shares_background)
         if whole:
-            judges = [option for option, _ in whole]
-            whole = choose_members(judges, [said[each.name].scores for each in judges], WHOLE)
+            candidates = [option for option, _ in whole]
+            scores = [predictions[each.name].scores for each in candidates]
+            whole = choose_members(candidates, scores, WHOLE)
             pooled = [
-                pooled_log_odds([(said[option.name], weight) for option, weight in kind])
+                pooled_log_odds([(predictions[option.name], weight) for option, weight in kind])
                 for kind in (own, whole)
             ]
             share = judge.whole_bag_weight(*pooled)
@@ -161,8 +166,9 @@ def _reweight_on_all_bags(
         negative,
     )
     taken = [*own, *whole]
-    found = [said[option.name] for option, _ in taken]
-    return FinalEnsemble(calibrate_ensemble(ensemble, found, judge), taken, judge, held, found)
+    of_taken = [predictions[option.name] for option, _ in taken]
+    ensemble = calibrate_ensemble(ensemble, of_taken, judge)
+    return FinalEnsemble(ensemble, taken, judge, held, of_taken)
 
 
 def _normalized(

@@ -37,26 +37,26 @@ BLOCK_ROWS = 8_192
 N_COPIES = {"identity": 1, "mlp": 3, **dict.fromkeys(FORESTS, 1)}
 """Models that are averaged where nothing is held out."""
 NUMBERS = ("weight", "bag_scale", "bag_shift")
-"""What a model folder keeps of every member."""
+"""Numbers that a model folder stores for every member."""
 
 
 @dataclass(frozen=True)
 class FittedMember:
-    """One trained member that answers of instances, and so of bags.
+    """A trained member that predicts instances, and bags by them.
 
-    `weight`: how much it counts; weights of an ensemble sum to one.
-    `scaler`: learned from the training instances.
+    `weight`: weights of an ensemble sum to one.
+    `scaler`: fitted to the training instances.
     `model`: named targets first, a free one last.
     `n_copies`: how many models were averaged into it.
-    `mixture`: of "mixture": the logit of the share of positive instances, and a constant.
-    `answer`: quantifier by which it answers of bags, None for that of its likelihood.
+    `mixture`: for "mixture", the logit of the share of positive instances, and a constant.
+    `answer`: quantifier by which it predicts bags, None for that of its likelihood.
     `spread`: standard deviation of its centred log probabilities about the mean of each target, on
         held-out instances.
-    `centre`: mean of those of the positive target, of positive and negative bags; None of others,
-        and where nothing was held out.
-    `bag_scale`, `bag_shift`: what calibrates its log odds of bags.
-    `background`: of members without such a target, log odds of background against the mean of the
-        classes; None where no instance is background.
+    `centre`: mean of those of the positive target; None except for positive and negative bags, and
+        where nothing was held out.
+    `bag_scale`, `bag_shift`: the calibration of its log odds of bags.
+    `background`: for members without such a target, log odds of background against the geometric
+        mean of the classes; None where no instance is background.
     """
 
     settings: MemberSettings
@@ -73,7 +73,7 @@ class FittedMember:
     background: float | None = None
 
     def logits(self, rows: NDArray[Any]) -> Tensor:
-        """Return the logits of instances as they came, shape (n_rows, n_targets)."""
+        """Return the logits of unscaled instances, shape (n_rows, n_targets)."""
         targets = torch.arange(self.model.n_targets)
         with torch.no_grad():
             parts = [
@@ -89,7 +89,7 @@ class FittedMember:
 
     @property
     def n_targets(self) -> int:
-        """Classes, and a free target where there is one."""
+        """The number of classes and of the free target, if there is one."""
         return int(self.model.n_targets) + (self.background is not None)
 
     def log_odds(self, logits: Tensor, problem: BagProblem) -> Tensor:
@@ -97,8 +97,8 @@ class FittedMember:
         if problem.is_binary(self.settings):
             logits = logits[:, :1] - logits[:, 1:]
         mixture = torch.tensor(self.mixture)
-        found = bag_presence(logits, problem, self.settings, mixture, self.answer)
-        log_odds = found.log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double()
+        present = bag_presence(logits, problem, self.settings, mixture, self.answer)
+        log_odds = present.log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double()
         return log_odds * self.bag_scale + self.bag_shift
 
     def as_record(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class FittedMember:
         return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what its scaler learned; the model keeps its own weights."""
+        """Return the arrays of its scaler; the model stores its own weights."""
         return self.scaler.arrays()
 
     @classmethod
@@ -124,7 +124,7 @@ class FittedMember:
         n_named: int,
         has_negative: bool,
     ) -> FittedMember:
-        """Return what :meth:`as_record` told of, its model without weights."""
+        """Return the member of a record of :meth:`as_record`, its model without weights."""
         settings = MemberSettings(**record["settings"])
         n_targets = n_named + int(has_negative or settings.background)
         scaler = Scaler.from_arrays(settings.scaling, arrays)
@@ -142,12 +142,12 @@ class FittedMember:
 
 @dataclass(frozen=True)
 class FittedStatistics:
-    """One trained member that sees bags as a whole and answers of them alone.
+    """A trained whole-bag member, which predicts bags but no instances.
 
-    `weight`: how much it counts; weights of an ensemble sum to one.
-    `scaler`: learned from the training instances.
-    `model`: what it says of bags.
-    `bag_scale`, `bag_shift`: what calibrates that.
+    `weight`: weights of an ensemble sum to one.
+    `scaler`: fitted to the training instances.
+    `model`: predicts the labels of bags.
+    `bag_scale`, `bag_shift`: the calibration of its log odds of bags.
     """
 
     settings: MemberSettings
@@ -170,14 +170,14 @@ class FittedStatistics:
         return {"settings": asdict(self.settings), **rest}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what its scaler and its kernel learned."""
+        """Return the arrays of its scaler and its kernel."""
         return {**self.scaler.arrays(), **self.model.arrays()}
 
     @classmethod
     def from_record(
         cls, record: Mapping[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> FittedStatistics:
-        """Return what :meth:`as_record` told of."""
+        """Return the member of a record of :meth:`as_record`."""
         settings = MemberSettings(**record["settings"])
         scaler = Scaler.from_arrays(settings.scaling, arrays)
         model = StatisticsModel.from_arrays(settings.width, arrays)
@@ -197,7 +197,7 @@ def make_batch(
     settings: Sequence[MemberSettings],
     seed: int,
 ) -> MemberBatch | ForestBatch:
-    """Return members to be trained side by side, which share an encoder."""
+    """Return a batch of untrained members, which share an encoder."""
     kind = ForestBatch if settings[0].encoder in FORESTS else MemberBatch
     return kind(rows, problem, bag_weights, settings, torch.Generator().manual_seed(seed))
 
@@ -210,9 +210,9 @@ def train_batch(
     seed: int,
     held: Sequence[int] | IntArray = (),
 ) -> tuple[MemberBatch | ForestBatch, Scaler]:
-    """Return members trained side by side, and the scaling of what they see.
+    """Return a trained batch of members, and the scaling of their features.
 
-    They differ in likelihood and weight decay alone, those of one likelihood stand side by side.
+    Members differ in likelihood and weight decay alone; those of one likelihood are adjacent.
     `held`: bags that the first copy of each member has not seen.
     """
     scaler, scaled = scaled_groups(settings[0].scaling, bags)
@@ -229,9 +229,9 @@ def train_batch(
 def average_copies(
     batch: MemberBatch | ForestBatch, number: int, scaler: Scaler, answer: str | None = None
 ) -> FittedMember:
-    """Return the mean of the copies of one member of a batch; its shift makes up for averaging.
+    """Return the mean of the copies of a member; its bag shift corrects for the averaging.
 
-    `answer`: quantifier by which it answers of bags.
+    `answer`: quantifier by which it predicts bags.
     """
     rate, constant = batch.mixture[:, batch.columns(number), 0].mean(1).tolist()
     model = batch.model(number)
@@ -250,13 +250,13 @@ def average_copies(
 def averaging_shift(
     batch: MemberBatch | ForestBatch, number: int, answer: str | None = None
 ) -> float:
-    """Return by how much the mean of the copies of a member finds bags less positive, trained.
+    """Return by how much averaging the copies of a member lowers the log odds of bags.
 
-    The best instance of a bag under mean logits scores less than the best ones under each copy do
-    on average, while held-out bags, which calibrate a member, are seen by one copy each. The
-    difference hardly depends on whether copies have seen a bag.
+    The highest mean logit of a bag is below the mean of the highest logits by each copy, but
+    members are calibrated on held-out bags, which one copy each predicts. The difference is
+    measured on training bags; it hardly depends on whether copies have seen a bag.
 
-    `answer`: quantifier by which the member answers of bags.
+    `answer`: quantifier by which the member predicts bags.
     """
     if batch.n_copies == 1:
         return 0.0

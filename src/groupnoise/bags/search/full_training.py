@@ -1,4 +1,4 @@
-"""Training of the members taken on all bags, and what they say of held-out ones."""
+"""Training of the chosen members on all bags, and their predictions of held-out ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from groupnoise.core.batching import split_batch
 from groupnoise.core.groups import Groups
 
 HELD_OUT = 5
-"""One in so many bags is held out."""
+"""One in this many bags is held out."""
 MAX_HELD_OUT_ROWS = 500_000
 MAX_ROWS = 1 << 15
-"""Instances that are read at a time for answers."""
+"""Instances that are read and predicted at a time."""
 
 
 def draw_held_out_bags(
@@ -48,13 +48,13 @@ class TrainedOnAll(NamedTuple):
     """Members trained on all bags.
 
     `members`: in the order of their settings, each of weight one.
-    `bags`: which were held out, None if none were.
-    `found`: what each member says of them.
+    `bags`: the held-out bags, None if there are none.
+    `predictions`: of the held-out bags, by each member.
     """
 
     members: list[FittedMember]
     bags: HeldOutBags | None
-    found: list[HeldOutPredictions]
+    predictions: list[HeldOutPredictions]
 
 
 def train_on_all(
@@ -68,17 +68,17 @@ def train_on_all(
     answers: Sequence[str | None] | None = None,
     shares_background: bool = False,
 ) -> TrainedOnAll:
-    """Train members on all bags, in memory or from disk, and ask them of held-out ones.
+    """Train members on all bags, in memory or from disk, and predict held-out ones.
 
-    What was learned of some bags would not do: those who have seen ten times as many are surer, and
-    others are ahead.
+    Weights and calibration found on a sample would not do: members trained on ten times as many
+    bags are more confident, and their ranking differs.
 
-    `settings`: of the members, as all bags are trained on. `labels` (n_bags, n_named): the labels
+    `settings`: of the members, for a training on all bags. `labels` (n_bags, n_named): the labels
     that bags are asked for. `has_negative`: whether another class is negative. `seed`: decides the
     initial weights and the bags of each step. `held`: bags that the first copy of each member does
-    not see, by default none; the others see all. `answers`: quantifiers by which members answer of
-    bags where none are held out, by default their own. `shares_background`: whether bags have one
-    label each and instances of none are found in all.
+    not see, by default none; the other copies see all. `answers`: quantifiers by which members
+    predict bags where none are held out, by default their own. `shares_background`: whether bags
+    mostly have one label, and all have instances of none.
     """
     held = np.zeros(0, dtype=np.int64) if held is None else held
     judge = None
@@ -86,45 +86,47 @@ def train_on_all(
         problem = make_problem(bags.subset(held), labels[held], has_negative)
         exclusive = bool((labels.sum(axis=1) <= 1).all())
         judge = HeldOutBags(problem, exclusive, shares_background=shares_background)
-    # Members side by side read the bags once, those of one likelihood are computed at once.
+    # Members of a batch read the bags once; those of one likelihood are computed together.
     order = sorted(
         range(len(settings)), key=lambda one: (str(settings[one].batch), settings[one].likelihood)
     )
     members: dict[int, FittedMember] = {}
-    found: dict[int, HeldOutPredictions] = {}
+    predictions: dict[int, HeldOutPredictions] = {}
     for _, alike in groupby(order, key=lambda one: settings[one].batch):
         numbers = list(alike)
         batch, scaler = train_batch(
             [settings[one] for one in numbers], bags, labels, has_negative, seed, held
         )
         if judge is not None:
-            found.update(
+            predictions.update(
                 zip(numbers, _predict_held_out(batch, bags.sizes, held, judge), strict=True)
             )
-        for place, one in enumerate(numbers):
+        for position, one in enumerate(numbers):
             answer = answers[one] if answers is not None else None
-            answer = found[one].answer if one in found else answer
-            members[one] = average_copies(batch, place, scaler, answer)
+            answer = predictions[one].answer if one in predictions else answer
+            members[one] = average_copies(batch, position, scaler, answer)
     in_order = range(len(settings))
     return TrainedOnAll(
-        [members[one] for one in in_order], judge, [found[one] for one in in_order if one in found]
+        [members[one] for one in in_order],
+        judge,
+        [predictions[one] for one in in_order if one in predictions],
     )
 
 
 def _predict_held_out(
     batch: MemberBatch | ForestBatch, sizes: IntArray, held: IntArray, judge: HeldOutBags
 ) -> Iterator[HeldOutPredictions]:
-    """Yield what each member of a batch says of bags that its first copy has not seen."""
+    """Yield the predictions of each member of a batch for bags its first copy has not seen."""
     parts = split_batch(held, sizes[held], MAX_ROWS)
     with torch.no_grad():
         rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
         logits = torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])
     for number, settings in enumerate(batch.settings):
-        mine = logits[:, number : number + 1]
-        shares = batch.mixture[:, batch.columns(number)][:, :1]
-        told = (mine, judge.problem, settings, shares)
+        of_member = logits[:, number : number + 1]
+        mixture = batch.mixture[:, batch.columns(number)][:, :1]
+        arguments = (of_member, judge.problem, settings, mixture)
         of_bags = {
-            answer: bag_presence(*told, answer).log_odds.squeeze(1)
+            answer: bag_presence(*arguments, answer).log_odds.squeeze(1)
             for answer in bag_quantifiers(settings)
         }
-        yield judge.evaluate_member(mine.squeeze(1), of_bags, settings)
+        yield judge.evaluate_member(of_member.squeeze(1), of_bags, settings)

@@ -79,9 +79,9 @@ class HeldOutBags:
 
     `problem`: the bags and the labels they are asked for.
     `exclusive`: whether no bag has more than one label.
-    `by_candidates`: whether instances are judged as those of several labels are, however many there
-        are.
-    `shares_background`: whether bags mostly have one label and instances of none are found in all.
+    `by_candidates`: whether instances are scored by their bag's labels as candidates even in
+        positive and negative bags, where the witness rate is the rule.
+    `shares_background`: whether bags mostly have one label, and all have instances of none.
     """
 
     problem: BagProblem
@@ -101,7 +101,7 @@ class HeldOutBags:
 
     @property
     def uses_witness_rate(self) -> bool:
-        """Whether bags are positive or negative, so that instances tell of a witness rate."""
+        """Whether bags are positive or negative, so that instances are scored by a witness rate."""
         is_binary = self.problem.has_negative and self.problem.n_named == 1
         has_both = 0 < int(self.labels.sum()) < len(self.labels)
         return is_binary and has_both and not self.by_candidates
@@ -113,147 +113,147 @@ class HeldOutBags:
         settings: MemberSettings,
         part: BoolArray | None = None,
     ) -> HeldOutPredictions:
-        """Return what logits of instances and log odds of bags are worth.
+        """Score a member by its logits of instances and its log odds of bags.
 
-        `log_odds`: by each quantifier that the member may answer by; the likeliest is taken.
-        `settings`: of the member. `part`: bags that were held out, by default all; the others are
-        left out of the scores.
+        `log_odds`: by quantifier; the one of highest likelihood is taken. `settings`: of the
+        member. `part`: bags that were held out, by default all; the others get no score.
         """
         part = np.ones(len(self.labels), dtype=bool) if part is None else part
         log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
-        answers = {
-            answer: self.evaluate_bag_odds(
+        by_quantifier = {
+            quantifier: self.evaluate_bag_odds(
                 each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part
             )
-            for answer, each in log_odds.items()
+            for quantifier, each in log_odds.items()
         }
-        answer = max(answers, key=lambda each: float(answers[each].scores[part].mean()))
-        return self._with_instances(replace(answers[answer], answer=answer), log_p, part)
+        best = max(by_quantifier, key=lambda each: float(by_quantifier[each].scores[part].mean()))
+        return self._with_instances(replace(by_quantifier[best], answer=best), log_p, part)
 
-    def reevaluate(self, found: HeldOutPredictions, part: BoolArray) -> HeldOutPredictions:
-        """Return what answers are worth that were judged before it was known what bags share."""
-        if found.log_p is None:
-            return found
-        of_bags = self.evaluate_bag_odds(found.log_odds, part)
-        of_bags = replace(of_bags, answer=found.answer, member=found.member, copies=found.copies)
-        return self._with_instances(of_bags, found.log_p, part)
+    def reevaluate(self, predictions: HeldOutPredictions, part: BoolArray) -> HeldOutPredictions:
+        """Score predictions again that were scored before a shared background was detected."""
+        if predictions.log_p is None:
+            return predictions
+        kept = {name: getattr(predictions, name) for name in ("answer", "member", "copies")}
+        of_bags = replace(self.evaluate_bag_odds(predictions.log_odds, part), **kept)
+        return self._with_instances(of_bags, predictions.log_p, part)
 
     def _with_instances(
-        self, found: HeldOutPredictions, log_p: Tensor, part: BoolArray
+        self, of_bags: HeldOutPredictions, log_p: Tensor, part: BoolArray
     ) -> HeldOutPredictions:
-        """Return answers with what is said of instances, and its worth."""
+        """Return predictions of bags with those of instances, scored by both."""
         if self.uses_witness_rate:
-            told = part[self.bag_of_row]
-            own = replace(found, log_p=log_p[torch.from_numpy(told)])
-            averaged, _ = averaged_instances([(own, 1.0)], self.problem)
+            rows = part[self.bag_of_row]
+            held = replace(of_bags, log_p=log_p[torch.from_numpy(rows)])
+            averaged, _ = averaged_instances([(held, 1.0)], self.problem)
             odds = (averaged[:, 0] - averaged[:, 1]).numpy()
-            evidence = witness_evidence(odds, self.bag_of_row[told], self.labels[:, 0])
-            scores = found.scores + INSTANCE_EVIDENCE * evidence
-            return replace(found, scores=scores[part], log_p=log_p)
-        level = None
+            evidence = witness_evidence(odds, self.bag_of_row[rows], self.labels[:, 0])
+            scores = of_bags.scores + INSTANCE_EVIDENCE * evidence
+            return replace(of_bags, scores=scores[part], log_p=log_p)
+        background = None
         if self.shares_background and log_p.shape[1] == self.labels.shape[1]:
-            level = self._level_of_background(log_p, part)
-            log_p = with_background(log_p, level)
-        scores = found.scores + self.instance_scores(log_p, part)
-        return replace(found, scores=scores[part], log_p=log_p, background=level)
+            background = self._background_log_odds(log_p, part)
+            log_p = with_background(log_p, background)
+        scores = of_bags.scores + self.instance_scores(log_p, part)
+        return replace(of_bags, scores=scores[part], log_p=log_p, background=background)
 
     def evaluate_bag_odds(
         self, log_odds: FloatArray, part: BoolArray | None = None
     ) -> HeldOutPredictions:
-        """Return what log odds of bags are worth, calibrated on a part of them."""
+        """Score log odds of bags, calibrated on a part of them, by the likelihood of labels."""
         kind = (self.exclusive, self.problem.has_negative)
-        told = slice(None) if part is None else part
-        scale, shift = calibrate_bags(log_odds[told], self.labels[told], *kind)
+        held = slice(None) if part is None else part
+        scale, shift = calibrate_bags(log_odds[held], self.labels[held], *kind)
         scores = label_log_likelihood(log_odds * scale + shift, self.labels, *kind)
         return HeldOutPredictions(log_odds, scale, shift, scores)
 
     def evaluate_average(self, taken: Sequence[tuple[HeldOutPredictions, float]]) -> FloatArray:
-        """Return the criterion of members that answer together, one score per bag.
+        """Return the criterion of an average of members, one score per bag.
 
-        `taken`: what each says of these bags, and its weight; those that see bags as a whole last.
+        `taken`: predictions and weight of each member, whole-bag members last.
         """
-        own = [each for each in taken if each[0].log_p is not None]
-        averaged, units = averaged_instances(own, self.problem)
+        of_instances = [each for each in taken if each[0].log_p is not None]
+        averaged, units = averaged_instances(of_instances, self.problem)
         scores = self.evaluate_bag_odds(pooled_log_odds(taken)).scores
         if self.uses_witness_rate:
             odds = (averaged[:, 0] - averaged[:, 1]).numpy()
             evidence = witness_evidence(odds, self.bag_of_row, self.labels[:, 0])
             return scores + INSTANCE_EVIDENCE * evidence
-        weights = [weight for _, weight in own]
-        usual = float(np.average([spread for spread, _ in units], weights=weights))
+        weights = [weight for _, weight in of_instances]
+        mean_spread = float(np.average([spread for spread, _ in units], weights=weights))
         everything = np.ones(len(self.labels), dtype=bool)
-        return scores + self.instance_scores((usual * averaged).log_softmax(-1), everything)
+        return scores + self.instance_scores((mean_spread * averaged).log_softmax(-1), everything)
 
     def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
-        """Return how likely the instances of each bag have one of its labels, on average.
+        """Return the mean log-likelihood of the bag's labels over the instances of each bag.
 
-        Most instances may be background, so that the chances are calibrated first: a model is
-        not blamed for what no model can know.
+        Probabilities are calibrated first: most instances may be background, which no model can
+        assign to a label.
         """
         group = self.bag_of_row
         if self.shares_background:
             values = centred_log_probabilities(log_p).numpy()
-            fitted = fit_shared_background(values, self.labels, group, part[group]).log_likelihood
+            shared = fit_shared_background(values, self.labels, group, part[group])
+            log_likelihood = shared.log_likelihood
         else:
-            fitted = self._tempered(log_p, part)
-        total = np.bincount(group, fitted, minlength=len(self.labels))
+            log_likelihood = self._tempered(log_p, part)
+        total = np.bincount(group, log_likelihood, minlength=len(self.labels))
         return total / self.problem.segments.sizes.numpy()
 
     def _tempered(self, log_p: Tensor, part: BoolArray) -> FloatArray:
-        """Return the log chance of the labels of its bag for each instance."""
+        """Return the log probability of the bag's labels for each instance."""
         group = self.bag_of_row
         if self.problem.has_negative:
             values = log_p
             allowed = np.hstack([self.labels, ~self.labels.any(axis=1, keepdims=True)])
         else:
             values, allowed = log_p[:, : self.labels.shape[1]], self.labels
-        chance = (allowed.mean(axis=0) / allowed.mean(axis=0).sum())[None]
-        return _tempered_candidates(values.double().numpy(), allowed[group], chance, part[group])
+        frequency = (allowed.mean(axis=0) / allowed.mean(axis=0).sum())[None]
+        return _tempered_candidates(values.double().numpy(), allowed[group], frequency, part[group])
 
-    def _level_of_background(self, log_p: Tensor, part: BoolArray) -> float:
-        """Return log odds of background against the mean of the classes."""
+    def _background_log_odds(self, log_p: Tensor, part: BoolArray) -> float:
+        """Return the log odds of background against the geometric mean of the classes."""
         values = centred_log_probabilities(log_p).numpy()
         values = np.hstack([values, np.zeros((len(values), 1))])
         group = self.bag_of_row
-        found = fit_shared_background(values, self.labels, group, part[group])
-        return found.shift / found.scale
+        shared = fit_shared_background(values, self.labels, group, part[group])
+        return shared.shift / shared.scale
 
     def may_share_background(self) -> bool:
-        """Tell whether bags mostly have one of several labels, so that they may share the rest."""
+        """Tell whether bags mostly have one of several labels and may share background."""
         is_plain = not self.problem.has_negative and not self.by_candidates
         is_single = (
             self.exclusive or float((self.labels.sum(axis=1) == 1).mean()) >= MIN_SINGLE_LABEL_RATE
         )
         return is_single and is_plain and self.labels.shape[1] > 1
 
-    def finds_background(self, found: Sequence[HeldOutPredictions], part: BoolArray) -> bool:
+    def finds_background(self, predictions: Sequence[HeldOutPredictions], part: BoolArray) -> bool:
         """Tell whether many held-out instances are alike in bags of all labels.
 
-        `found`: what members without background say; the one that tells most of labels is heard.
+        `predictions`: of members without background; the one of highest likelihood decides.
         """
         group = self.bag_of_row
-        shares = []
-        for each in found:
-            assert each.log_p is not None
-            values = each.log_p.double().numpy()
-            shares.append(background_share(values, self.labels, group, part[group]))
+        shares = [
+            background_share(each.log_p.double().numpy(), self.labels, group, part[group])
+            for each in predictions
+            if each.log_p is not None
+        ]
         return max(shares)[1] > (MAX_SHARED if self.labels.shape[1] > 2 else MAX_SHARED_BY_TWO)
 
     def whole_bag_weight(self, of_members: FloatArray, of_whole: FloatArray) -> float:
-        """Return how much members that see bags as a whole count beside the others.
+        """Return the share of whole-bag members in the total weight.
 
-        A few weights are averaged by the evidence of held-out bags for each: the likeliest one
-        alone would follow chance where bags are few.
+        It is averaged over `SHARES` by the evidence of held-out bags for each: with few bags, the
+        best one alone would be a matter of luck.
 
         `of_members`, `of_whole` (n_bags, n_named): calibrated log odds by the average of each kind.
         """
-        found = [
+        evidence = [
             float(
                 self.evaluate_bag_odds((1.0 - share) * of_members + share * of_whole).scores.sum()
             )
             for share in SHARES
         ]
-        return credible_share(SHARES, found)
+        return credible_share(SHARES, evidence)
 
 
 def draw_folds(
@@ -262,10 +262,10 @@ def draw_folds(
     generator: np.random.Generator,
     patients: NDArray[Any] | None = None,
 ) -> IntArray:
-    """Return the fold of each bag; bags of equal labels are spread evenly.
+    """Return the fold of each bag, stratified by labels.
 
-    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: whom each bag comes
-    from; patients are then spread by their first bag.
+    `labels`: of shape (n_bags, n_named). `patients`: the patient of each bag; patients are then
+    stratified by their first bag.
     """
     kinds = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     return stratified_folds(kinds, n_folds, generator, patients)
@@ -287,44 +287,45 @@ def combine_members(
 
 
 def calibrate_ensemble(
-    ensemble: BagEnsemble, found: Sequence[HeldOutPredictions], bags: HeldOutBags
+    ensemble: BagEnsemble, predictions: Sequence[HeldOutPredictions], bags: HeldOutBags
 ) -> BagEnsemble:
     """Calibrate members to one scale, and their average to probabilities.
 
-    `ensemble`: of :func:`combine_members`. `found`: held-out predictions of its members, then of
-    its whole-bag members. `bags`: held-out bags.
+    `ensemble`: of :func:`combine_members`. `predictions`: of its members, then of its whole-bag
+    members. `bags`: held-out bags.
     """
     members = []
+    of_members = predictions[: len(ensemble.members)]
     averaged, units = averaged_instances(
-        [(said, member.weight) for member, said in zip(ensemble.members, found, strict=False)],
+        [(each, member.weight) for member, each in zip(ensemble.members, of_members, strict=True)],
         bags.problem,
     )
-    for member, said, (spread, centre) in zip(ensemble.members, found, units, strict=False):
-        shift = said.bag_shift + said.bag_scale * member.bag_shift
+    for member, each, (spread, centre) in zip(ensemble.members, of_members, units, strict=True):
+        shift = each.bag_shift + each.bag_scale * member.bag_shift
         members.append(
             replace(
                 member,
                 spread=spread,
                 centre=centre,
-                bag_scale=said.bag_scale,
+                bag_scale=each.bag_scale,
                 bag_shift=shift,
-                background=said.background,
+                background=each.background,
             )
         )
     statistics = [
-        replace(whole, bag_scale=said.bag_scale, bag_shift=said.bag_shift)
-        for whole, said in zip(ensemble.statistics, found[len(members) :], strict=True)
+        replace(whole, bag_scale=each.bag_scale, bag_shift=each.bag_shift)
+        for whole, each in zip(ensemble.statistics, predictions[len(members) :], strict=True)
     ]
     weights = [*(each.weight for each in members), *(each.weight for each in statistics)]
-    pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
+    pooled = pooled_log_odds(list(zip(predictions, weights, strict=True)))
     free = averaged.shape[1] > ensemble.n_named
     of_instances = calibrate_instances(
         averaged, bags.problem, free, shares_background=bags.shares_background
     )
     of_bags = bags.evaluate_bag_odds(pooled)
     kind = (bags.exclusive, bags.problem.has_negative)
-    # Squared: on sets whose bags are half told, their word blurs the order of instances.
-    told = bag_probability.explained_deviance(of_bags.scores, bags.labels, *kind) ** 2
+    # Squared: where bags are only half predictable, more of them blurs the ranking of instances.
+    explained = bag_probability.explained_deviance(of_bags.scores, bags.labels, *kind) ** 2
     ensemble = replace(
         ensemble,
         members=members,
@@ -333,12 +334,12 @@ def calibrate_ensemble(
         shift=of_instances.shift,
         bag_scale=of_bags.bag_scale,
         bag_shift=of_bags.bag_shift,
-        bag_share=MAX_BAG_SHARE * told,
+        bag_share=MAX_BAG_SHARE * explained,
         doubt=doubt_after(len(bags.labels)),
     )
     if of_instances.chances is None or ensemble.negative is None:
         return ensemble
-    log_p = ensemble.averaged(said.log_p for said in found if said.log_p is not None)
+    log_p = ensemble.averaged(each.log_p for each in predictions if each.log_p is not None)
     within = ensemble.within_bags(
         log_p, of_bags.calibrated_log_odds, bags.problem.segments.sizes.numpy()
     )
@@ -351,18 +352,19 @@ def averaged_instances(
 ) -> tuple[Tensor, list[tuple[float, float | None]]]:
     """Return averaged log odds of instances, and the spread and the centre of each member.
 
-    `taken`: what members that answer of instances say, and their weights. `problem`: their bags.
+    `taken`: predictions with `log_p` and the weights of their members. `problem`: their bags.
     """
     total, averaged, units = sum(weight for _, weight in taken), torch.zeros(()), []
     is_binary = problem.has_negative and problem.n_named == 1
-    for said, weight in taken:
-        assert said.log_p is not None
-        centred = centred_log_probabilities(said.log_p)
-        # About the mean of each target: what all instances share says nothing of their order.
+    for predictions, weight in taken:
+        assert predictions.log_p is not None
+        centred = centred_log_probabilities(predictions.log_p)
+        # About the mean of each target: a shift of all instances does not affect their ranking.
         spread = max(float((centred - centred.mean(0)).std()), 1e-6)
         centre = float(centred[:, 0].mean()) if is_binary else None
         units.append((spread, centre))
-        averaged = averaged + weight / total * in_units_of_spread(said.log_p, spread, centre)
+        log_p = in_units_of_spread(predictions.log_p, spread, centre)
+        averaged = averaged + weight / total * log_p
     return averaged, units
 
 
@@ -379,20 +381,20 @@ def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:
 
 
 def _tempered_candidates(
-    log_p: FloatArray, allowed: BoolArray, chance: FloatArray, part: BoolArray
+    log_p: FloatArray, allowed: BoolArray, frequency: FloatArray, part: BoolArray
 ) -> FloatArray:
-    """Return the log chance of the labels of its bag for each instance, at the best temperature.
+    """Return the log probability of allowed labels for each instance, at the best scale.
 
-    The answers are mixed with the frequencies of the labels as much as pays.
+    Scaled log probabilities are added to the logarithms of the label frequencies.
     """
-    prior = np.log(np.clip(chance, 1e-12, None))
-    best, most = np.zeros(len(log_p)), -np.inf
+    prior = np.log(np.clip(frequency, 1e-12, None))
+    best, highest = np.zeros(len(log_p)), -np.inf
     centred = log_p - log_p[part].mean(axis=0)
-    for temperature in (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0):
-        values = temperature * centred + prior
+    for scale in (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0):
+        values = scale * centred + prior
         values = values - np.logaddexp.reduce(values, axis=1, keepdims=True)
         inside = np.logaddexp.reduce(np.where(allowed, values, -np.inf), axis=1)
         inside = np.maximum(inside, -10.0)
-        if inside[part].mean() > most:
-            best, most = inside, inside[part].mean()
+        if inside[part].mean() > highest:
+            best, highest = inside, inside[part].mean()
     return best

@@ -49,9 +49,8 @@ class BagSearch:
     `labels` (n_bags, n_named): the labels that bags are asked for.
     `has_negative`: whether another class is negative.
     `generator`: decides the bags looked at, the folds and the initial weights.
-    `patients`: whom each bag comes from: bags of one patient are in one fold.
-    `by_candidates`: whether instances are judged as those of several labels are, however many there
-        are.
+    `patients`: the patient of each bag; bags of one patient are in one fold.
+    `by_candidates`: see `HeldOutBags`.
     """
 
     def __init__(
@@ -106,11 +105,10 @@ class BagSearch:
     def out_of_fold(
         self, option: Option, n_folds: int, siblings: Sequence[Option] = ()
     ) -> HeldOutPredictions:
-        """Return what an option says of bags it has not seen.
+        """Return out-of-fold predictions of an option.
 
         Bags of folds that were not held out are left at zero. `n_folds`: how many of the folds are
-        held out, one after the other. `siblings`: options that may be trained at the same time, if
-        they can be.
+        held out in turn. `siblings`: options that are trained in the same batch where possible.
         """
         if (option.name, n_folds) not in self._found:
             if option.parameters["likelihood"] == STATISTICS:
@@ -121,35 +119,36 @@ class BagSearch:
             for each in siblings:
                 if MemberSettings(**each.parameters).batch == batch:
                     together[each.name] = each
-            # Members of one likelihood side by side are computed at once.
+            # Adjacent members of one likelihood are computed together.
             ordered = sorted(together.values(), key=lambda each: each.parameters["likelihood"])
             for each, found in zip(ordered, self._train(ordered, n_folds), strict=True):
                 self._found[each.name, n_folds] = found
         return self._found[option.name, n_folds]
 
     def detect_background(self, options: Sequence[Option], n_folds: int) -> bool:
-        """Find out by members without background whether bags, mostly of one label, share one.
+        """Detect, by members without background, whether bags of all labels share a background.
 
         From then on it is taken into account.
 
-        `options`: to be asked, trained at once where they can be; those with background, or that
-        see bags as a whole, say nothing.
+        `options`: the members, trained in one batch where possible; those with background and
+        those without instance predictions are left out.
         """
         if self.held_out.shares_background or not self.held_out.may_share_background():
             return self.held_out.shares_background
-        found = [
+        predictions = [
             self.out_of_fold(option, n_folds, options)
             for option in options
             if not option.parameters["background"]
             and option.parameters["likelihood"] not in (STATISTICS, PSEUDO_LABELS)
         ]
-        if not found or not self.held_out.finds_background(found, self.folds < n_folds):
+        held = self.folds < n_folds
+        if not predictions or not self.held_out.finds_background(predictions, held):
             return False
         self.assume_background()
         return True
 
     def assume_background(self) -> None:
-        """Judge all members as if they knew of a background that bags of all labels share."""
+        """Score all members with a background that bags of all labels share."""
         if self.held_out.may_share_background():
             self.held_out = replace(self.held_out, shares_background=True)
             for (name, n_held), each in self._found.items():
@@ -158,11 +157,11 @@ class BagSearch:
     def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutPredictions]:
         settings = [MemberSettings(**each.parameters) for each in options]
         if n_folds < self.n_folds:
-            # A first look: who is ahead after half of the steps mostly stays.
+            # A first look: the ranking after half of the steps mostly persists.
             settings = [replace(each, max_epochs=-(-each.max_epochs // 2)) for each in settings]
         kept = self.folds[:, None] != np.arange(n_folds)
         complete = n_folds == self.n_folds and self.covers_all
-        if complete:  # one more copy sees all bags, and all of them are averaged
+        if complete:  # one more copy sees all bags, and all copies are averaged
             kept = np.hstack([kept, np.ones((len(kept), 1), dtype=bool)])
         weights = torch.from_numpy(kept).float()
         scaler, rows = self.scaled(settings[0].scaling)
@@ -175,22 +174,22 @@ class BagSearch:
             results = []
             for number, each in enumerate(settings):
                 columns = batch.columns(number)
-                told = (logits[:, columns], self.problem, each, batch.mixture[:, columns])
+                arguments = (logits[:, columns], self.problem, each, batch.mixture[:, columns])
                 of_bags = {
-                    answer: _select_fold(bag_presence(*told, answer).log_odds, held)
+                    answer: _select_fold(bag_presence(*arguments, answer).log_odds, held)
                     for answer in bag_quantifiers(each)
                 }
-                found = self.held_out.evaluate_member(
+                predictions = self.held_out.evaluate_member(
                     _select_fold(logits[:, columns], held[self.problem.segments.group]),
                     of_bags,
                     each,
                     self.folds < n_folds,
                 )
                 if n_folds == self.n_folds:
-                    found.copies = logits[:, columns]
+                    predictions.copies = logits[:, columns]
                 if complete:
-                    found.member = average_copies(batch, number, scaler, found.answer)
-                results.append(found)
+                    predictions.member = average_copies(batch, number, scaler, predictions.answer)
+                results.append(predictions)
         return results
 
     def out_of_fold_student(
@@ -230,7 +229,7 @@ class BagSearch:
         return train_student(settings, teacher, scaler, bags, labels, self.seed, answer)
 
     def _whole_bags(self, option: Option) -> HeldOutPredictions:
-        """Return what a member says that sees bags as a whole."""
+        """Return out-of-fold predictions of a whole-bag member."""
         settings = MemberSettings(**option.parameters)
         kernel = self._kernel(settings, of_all=False)
         log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
@@ -246,7 +245,7 @@ class BagSearch:
         return self._kernels[key]
 
     def fit_whole_bag_member(self, option: Option, weight: float) -> FittedStatistics:
-        """Return a member that sees bags as a whole, from all bags where they are not too many."""
+        """Return a whole-bag member trained on all bags, or on the sample if there are too many."""
         settings = MemberSettings(**option.parameters)
         of_all = not self.covers_all and len(self.all_bags) <= MAX_SUPPORT
         labels = self.all_labels if of_all else self.labels
@@ -254,14 +253,14 @@ class BagSearch:
         return FittedStatistics(settings, weight, self.scaled(settings.scaling)[0], model)
 
     def predict_whole_bags(self, option: Option, held: IntArray) -> FloatArray:
-        """Return the log odds of held-out bags by a member that sees all others as a whole."""
+        """Return the log odds of held-out bags by a whole-bag member trained on all others."""
         settings = MemberSettings(**option.parameters)
         folds = np.isin(np.arange(len(self.all_bags)), held) - 1
         kernel = self._kernel(settings, of_all=True)
         return kernel.held_out(self.all_labels, folds, settings.weight_decay)[held]
 
     def set_training_bags(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
-        """Let members that are taken be trained on these bags, not on those compared on.
+        """Set the bags of the final training, where they are not those of the comparison.
 
         `bags`: all bags, and instances with known labels as bags of one. `labels`: of shape
         (n_bags, n_classes). `negative`: column of the negative label.
@@ -270,18 +269,18 @@ class BagSearch:
         self._training_bags = bags, named
 
     def fit_members(self, options: Sequence[Option]) -> list[FittedMember]:
-        """Return members trained on all bags; what was trained on them already is not again."""
+        """Return members trained on all bags; those that already were are not trained again."""
         fitted: dict[str, FittedMember] = {}
         for option in options:
-            found = self._found.get((option.name, self.n_folds))
-            if found is not None and found.member is not None and self._training_bags is None:
-                fitted[option.name] = found.member
+            trial = self._found.get((option.name, self.n_folds))
+            if trial is not None and trial.member is not None and self._training_bags is None:
+                fitted[option.name] = trial.member
         waiting = [option for option in options if option.name not in fitted]
         bags, labels = self._training_bags or (self.all_bags, self.all_labels)
         settings = [self.settings_for_all(option) for option in waiting]
-        said = [self._found.get((option.name, self.n_folds)) for option in waiting]
+        trials = [self._found.get((option.name, self.n_folds)) for option in waiting]
         # Held-out bags calibrate the quantifier that they chose, and no other.
-        answers = [None if found is None else found.answer for found in said]
+        answers = [None if trial is None else trial.answer for trial in trials]
         trained = train_on_all(
             *(settings, bags, labels, self.has_negative, self.seed), answers=answers
         ).members
@@ -289,7 +288,7 @@ class BagSearch:
         return [fitted[option.name] for option in options]
 
     def settings_for_all(self, option: Option) -> MemberSettings:
-        """Return an option as all bags are trained on."""
+        """Return the settings of an option for a training on all bags."""
         settings = MemberSettings(**option.parameters)
         return settings.with_scaled_decay(len(self.bags), len(self.all_bags))
 
@@ -301,6 +300,6 @@ def search_rows(labels: BoolArray) -> int:
 
 
 def _select_fold(values: Tensor, fold: Tensor) -> Tensor:
-    """Return the values of the model that has not seen a row, (n_rows, n_values)."""
+    """Return the values by the model that has not seen a row, (n_rows, n_values)."""
     index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
     return values.gather(1, index).squeeze(1)

@@ -1,26 +1,25 @@
-r"""What instances carry the label of their bag, told by bags alone.
+r"""Estimates, from bag labels alone, of which instances have the label of their bag.
 
-Positive and negative bags: instances of negative bags show how scores of negative instances are
-spread. Those of positive ones are a mixture: each is positive by a chance, the witness rate, and
-one of them at least is. With the ratio of the two densities taken as :math:`r(s) = e^{a s + b}`,
-whose mean over negative instances is one, two numbers are left to be found, a and the rate, and
-labels of held-out bags find them. That makes a score a probability. Balanced accuracy is greatest
-where an instance is called positive as soon as it is likelier so than most. Positive instances are
-rare, so that far more answers are right from a larger probability on, at little cost where they
-stand apart.
+Positive and negative bags: the instances of negative bags show the distribution of negative scores.
+Those of positive bags are a mixture: each is positive with a probability, the witness rate, and at
+least one of them is. The ratio of the two densities is modelled as :math:`r(s) = e^{a s + b}`, with
+mean one over negative instances, so only a and the rate are fitted, by the likelihood of held-out
+bags. The result turns a score into a probability. The threshold that maximizes balanced accuracy
+calls an instance positive as soon as its probability is above average. As positive instances are
+rare, a higher threshold classifies far more instances correctly and costs little balanced accuracy
+where the scores separate well.
 
-Bags of one label each: let an instance be of its bag's label or of none, and let instances of none
-be alike whatever the label of their bag is. Then the label of the bag of an instance x is y by the
-chance
+Bags of one label each: suppose that each instance has its bag's label or none, and that instances
+of none are distributed alike in all bags. Then the label of the bag of an instance x is y with
+probability
 
 .. math:: P(y \mid x) = p_y(x) + p_0(x) \, \pi_y
 
-where p_0 is background and pi_y how frequent y is; of a bag with two labels it is one of them by
-the sum of both. No bag tells p_0 for certain: a class might also
-have two faces, one of which it shares with every other class. But background cannot be more than
-what the least likely label leaves to it, the minimum over y of P(y | x) / pi_y, and where bags are
-noisy at all it is nearly that. Its mean over held-out instances is the share of background: next to
-nothing where every instance is of its bag's label.
+where p_0 is the probability of background and pi_y the frequency of y; for a bag with two labels
+the probabilities of both are summed. Bags do not determine p_0: a class might also share part of
+its instances with all other classes. But p_0 is at most the minimum over y of P(y | x) / pi_y, and
+is close to this bound where bags contain any noise. The mean of the bound over held-out instances
+estimates the share of background; it is near zero where every instance has its bag's label.
 """
 
 from __future__ import annotations
@@ -37,28 +36,28 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 SCALES = (0.03, 0.1, 0.2, 0.35, 0.6, 1.0, 1.6, 2.5)
 SHIFTS = (-6.0, -3.0, -1.5, -0.7, 0.0, 0.7, 1.5, 3.0, 6.0)
 MAX_SHARED, MAX_SHARED_BY_TWO = 0.2, 0.4
-"""Share of instances that all labels explain alike above which they are background: two classes
-that are hard to tell apart share more than several."""
+"""Largest share of ambiguous instances without background, for several classes and for two: two
+classes that are hard to distinguish have more of them."""
 MAX_ROWS = 4_000
-"""Instances by which the scale and the shift are found."""
+"""Instances that the scale and the shift are fitted on."""
 MIN_LOG = -10.0
-"""What an instance costs at most, so that a few cannot decide alone."""
+"""Lower bound of the log-likelihood of an instance, so that a few outliers cannot decide alone."""
 SLOPES = (0.4, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 RATES = (0.03, 0.1, 0.2, 0.35, 0.55, 0.8)
 MAX_SCORE = 8.0
-"""Standard deviations beyond which scores are cut off."""
+"""Standard deviations at which scores are clipped."""
 INSTANCE_SHARE = 0.3
-"""How much single instances count beside whole bags where the rate is found."""
+"""Weight of the likelihood of single instances, relative to that of bags, in fitting the rate."""
 USUAL_RATE, RATE_SPREAD = -1.5, 0.7
-"""Logit up to which a rate is usual before any bag is seen, and how fast it is less so above."""
+"""The prior of the logit of the rate: flat up to the first, Cauchy of this scale above it."""
 DOUBT = 0.01
 MIN_RATE = 1e-6
 MAX_COST = 0.01
-"""Balanced accuracy that may be lost, as estimated, so that more answers are right."""
+"""Estimated balanced accuracy that the threshold may give up for accuracy."""
 
 
 def with_background(log_p: Tensor, level: float) -> Tensor:
-    """Return log probabilities of targets and, last, of background: an instance alike to all.
+    """Return log probabilities of targets and, last, of background.
 
     `log_p` (n_rows, n_classes): log P(class | instance). `level`: log odds of background against
     the geometric mean of the classes.
@@ -68,7 +67,7 @@ def with_background(log_p: Tensor, level: float) -> Tensor:
 
 
 class SharedBackground(NamedTuple):
-    """Under which scale and shift the labels of their bags are likeliest of instances.
+    """Calibration of instances under which the labels of their bags are likeliest.
 
     `scale`: of all log odds. `shift`: of the background. `log_likelihood`: of each instance.
     """
@@ -81,23 +80,23 @@ class SharedBackground(NamedTuple):
 def fit_shared_background(
     log_odds: FloatArray, labels: BoolArray, bag: IntArray, part: BoolArray | None = None
 ) -> SharedBackground:
-    """Return what makes log odds of targets tell most of the labels of bags.
+    """Fit the scale and the shift of log odds by the likelihood of bag labels.
 
     `log_odds` (n_rows, n_classes + 1): up to a constant per row, background last. `labels` (n_bags,
-    n_classes): of each bag, mostly one. `bag`: of each row. `part`: rows that were held out, by
-    default all.
+    n_classes): of the bags, mostly one each. `bag`: the bag of each row. `part`: rows that were
+    held out, by default all.
     """
     part = np.ones(len(bag), dtype=bool) if part is None else part
-    own, prior = _own(labels, bag, part)
-    by_chance = np.log(own @ prior)
+    of_bag, prior = _labels_of_rows(labels, bag, part)
+    log_prior = np.log(of_bag @ prior)
 
     def likelihood(scale: float, shift: float, rows: IntArray) -> FloatArray:
         values = log_odds[rows] * scale
         values[:, -1] += shift
         total = np.logaddexp.reduce(values, axis=1)
-        mine = np.logaddexp.reduce(np.where(own[rows], values[:, :-1], -np.inf), axis=1)
-        told = np.logaddexp(mine, values[:, -1] + by_chance[rows]) - total
-        return np.asarray(np.maximum(told, MIN_LOG))
+        inside = np.logaddexp.reduce(np.where(of_bag[rows], values[:, :-1], -np.inf), axis=1)
+        log_p = np.logaddexp(inside, values[:, -1] + log_prior[rows]) - total
+        return np.asarray(np.maximum(log_p, MIN_LOG))
 
     some = np.flatnonzero(part)
     some = some[:: max(1, -(-len(some) // MAX_ROWS))]
@@ -105,56 +104,57 @@ def fit_shared_background(
         ((scale, shift) for scale in SCALES for shift in SHIFTS),
         key=lambda each: float(likelihood(each[0], each[1], some).mean()),
     )
-    return SharedBackground(scale, shift, likelihood(scale, shift, np.arange(len(own))))
+    return SharedBackground(scale, shift, likelihood(scale, shift, np.arange(len(of_bag))))
 
 
 def background_share(
     log_odds: FloatArray, labels: BoolArray, bag: IntArray, part: BoolArray
 ) -> tuple[float, float]:
-    """Return how well labels of bags are told, and the share of instances that need no label.
+    """Return the mean log-likelihood of bag labels, and an upper bound of the background share.
 
-    Log odds are first given the scale under which they tell most of the labels of bags; the mean
-    log likelihood says how much.
+    The scale of the log odds is first fitted by this likelihood.
 
     `log_odds` (n_rows, n_classes): up to a constant per row, by members without background.
     `labels`, `bag`, `part`: as in :func:`fit_shared_background`.
     """
     from scipy.optimize import minimize_scalar
 
-    own, prior = _own(labels, bag, part)
-    own, centred = own[part], log_odds[part] - log_odds[part].mean(axis=0)
+    of_bag, prior = _labels_of_rows(labels, bag, part)
+    of_bag, centred = of_bag[part], log_odds[part] - log_odds[part].mean(axis=0)
 
-    def told(log_scale: float) -> FloatArray:
+    def log_proba(log_scale: float) -> FloatArray:
         values = math.exp(log_scale) * centred + np.log(prior)
         return np.asarray(values - np.logaddexp.reduce(values, axis=1, keepdims=True))
 
     def loss(log_scale: float) -> float:
-        mine = np.logaddexp.reduce(np.where(own, told(log_scale), -np.inf), axis=1)
-        return -float(np.maximum(mine, MIN_LOG).mean())
+        inside = np.logaddexp.reduce(np.where(of_bag, log_proba(log_scale), -np.inf), axis=1)
+        return -float(np.maximum(inside, MIN_LOG).mean())
 
-    found = minimize_scalar(loss, bounds=(-5.0, 3.0), method="bounded").x
-    least = np.exp((told(found) - np.log(prior)).min(axis=1))
-    return -loss(found), float(least.mean())
+    log_scale = minimize_scalar(loss, bounds=(-5.0, 3.0), method="bounded").x
+    bound = np.exp((log_proba(log_scale) - np.log(prior)).min(axis=1))
+    return -loss(log_scale), float(bound.mean())
 
 
-def _own(labels: BoolArray, bag: IntArray, part: BoolArray) -> tuple[BoolArray, FloatArray]:
-    """Return the labels of each row's bag, and how frequent labels are among rows.
+def _labels_of_rows(
+    labels: BoolArray, bag: IntArray, part: BoolArray
+) -> tuple[BoolArray, FloatArray]:
+    """Return the bag labels of each row, and the label frequencies among rows of a part.
 
-    A bag without a label, which tells nothing of its rows, counts as a bag of the first class.
+    A bag without a label counts as a bag of the first class.
     """
-    own = labels[bag]
-    own[~own.any(axis=1), 0] = True
-    counts = own[part].sum(axis=0) + 0.5
-    return own, counts / counts.sum()
+    of_bag = labels[bag]
+    of_bag[~of_bag.any(axis=1), 0] = True
+    counts = of_bag[part].sum(axis=0) + 0.5
+    return of_bag, counts / counts.sum()
 
 
 class WitnessRate(NamedTuple):
-    """What turns scores into log density ratios.
+    """A fitted model of the scores of positive and negative instances.
 
-    `slope`, `constant`: the log ratio of a score is `slope * score + constant`.
-    `rate`: chance of an instance of a positive bag to be positive, before it is known that one of
-        them at least is.
-    `share`: part of the instances of positive bags that are positive.
+    `slope`, `constant`: the log density ratio of a score is `slope * score + constant`.
+    `rate`: probability that an instance of a positive bag is positive, before conditioning on at
+        least one of them being so.
+    `share`: share of positive instances in positive bags.
     """
 
     slope: float
@@ -166,11 +166,11 @@ class WitnessRate(NamedTuple):
         """Return P(positive | scores, label of the bag) of each instance: zero in negative bags."""
         from scipy.special import expit
 
-        odds = math.log(self.rate / (1.0 - self.rate))
-        each = np.minimum(expit(self.slope * scores + self.constant + odds), 1.0 - 1e-12)
-        none = np.bincount(bag, np.log1p(-each), minlength=len(is_positive))
-        some = np.maximum(-np.expm1(none), 1e-12)
-        return np.where(is_positive, 1.0 / some, 0.0)[bag] * each
+        log_odds = math.log(self.rate / (1.0 - self.rate))
+        proba = np.minimum(expit(self.slope * scores + self.constant + log_odds), 1.0 - 1e-12)
+        log_none = np.bincount(bag, np.log1p(-proba), minlength=len(is_positive))
+        p_some = np.maximum(-np.expm1(log_none), 1e-12)
+        return np.where(is_positive, 1.0 / p_some, 0.0)[bag] * proba
 
 
 class _Scores:
@@ -187,26 +187,26 @@ class _Scores:
         self.prior = math.log(n_positive / (len(bag) - n_positive))
 
     def constant(self, slope: float) -> float:
-        """Return b, under which the mean ratio over negative instances is one."""
+        """Return b, for which the mean ratio over negative instances is one."""
         return -float(np.logaddexp.reduce(slope * self.negative) - math.log(len(self.negative)))
 
     def log_mixture(self, slope: float, rate: float | FloatArray) -> FloatArray:
-        """Return how much likelier each score is in a positive bag, on a log scale."""
+        """Return the log density ratio of each score between positive and negative bags."""
         ratio = slope * self.values + self.constant(slope)
         return np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
 
     def log_bags(self, slope: float, rate: float) -> FloatArray:
-        """Return how much likelier the scores of each bag are if it is positive, on a log scale.
+        """Return the log-likelihood ratio of the scores of each bag, positive against negative.
 
-        Of all ways in which its instances may be positive but the one in which none is.
+        In a positive bag at least one instance is positive.
         """
-        each = np.bincount(self.bag, self.log_mixture(slope, rate), minlength=len(self.sizes))
-        none = self.sizes * math.log1p(-rate)
-        return each + _log_less(none - each) - _log_less(none)
+        total = np.bincount(self.bag, self.log_mixture(slope, rate), minlength=len(self.sizes))
+        log_none = self.sizes * math.log1p(-rate)
+        return total + _log_complement(log_none - total) - _log_complement(log_none)
 
     def shares(self, rate: float) -> FloatArray:
-        """Return the part of a positive bag that is positive, of one at least."""
-        result: FloatArray = rate / np.exp(_log_less(self.sizes * math.log1p(-rate)))
+        """Return the expected share of positive instances in each bag, if it is positive."""
+        result: FloatArray = rate / np.exp(_log_complement(self.sizes * math.log1p(-rate)))
         return np.clip(result, MIN_RATE, 1.0 - MIN_RATE)
 
     def instance_likelihood(self, log_mixture: FloatArray) -> FloatArray:
@@ -216,35 +216,35 @@ class _Scores:
 
 
 def witness_evidence(scores: FloatArray, bag: IntArray, is_positive: BoolArray) -> FloatArray:
-    """Return how much the scores of its instances tell of the label of each bag, in nats.
+    """Return the information of instance scores about the label of each bag, in nats.
 
-    The instances are judged one by one, under the best of a few slopes and rates; scores that
-    tell nothing get zero.
+    It is the gain in log-likelihood over scores that are independent of the labels, summed over the
+    instances of a bag, under the best of a few slopes and rates.
 
-    `scores`: of instances that models have not seen. `is_positive`: of which bags are positive;
-    there are both kinds.
+    `scores`: of instances that models have not seen. `is_positive`: which bags are positive; there
+    are both kinds.
     """
     held = _Scores(scores, bag, is_positive)
     odds = math.exp(held.prior)
-    nothing = held.instance_likelihood(np.zeros(len(scores)))
-    best, most = nothing, float(nothing.sum())
+    uninformed = held.instance_likelihood(np.zeros(len(scores)))
+    best, highest = uninformed, float(uninformed.sum())
     for slope in SLOPES:
         ratio = np.exp(slope * held.values + held.constant(slope))
         for rate in RATES:
-            # What `instance_likelihood` of `log_mixture` is, where nothing can overflow.
+            # Equals `instance_likelihood` of `log_mixture`; nothing can overflow here.
             mixture = odds * (1.0 - rate + rate * ratio)
-            each = held.inherited * np.log(mixture) - np.log(1.0 + mixture)
-            if float(each.sum()) > most:
-                best, most = each, float(each.sum())
-    told = np.bincount(bag, best - nothing, minlength=len(is_positive))
-    return told.astype(np.float64)
+            likelihood = held.inherited * np.log(mixture) - np.log(1.0 + mixture)
+            if float(likelihood.sum()) > highest:
+                best, highest = likelihood, float(likelihood.sum())
+    gain = np.bincount(bag, best - uninformed, minlength=len(is_positive))
+    return gain.astype(np.float64)
 
 
 def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray) -> WitnessRate:
-    """Return the density ratio and the rate under which held-out bags are likeliest.
+    """Fit the density ratio and the rate by the likelihood of held-out bags.
 
-    `scores`: of instances that models have not seen. `is_positive`: of which bags are positive;
-    there are both kinds.
+    `scores`: of instances that models have not seen. `is_positive`: which bags are positive; there
+    are both kinds.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -279,37 +279,37 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
 
 
 def log_rate_prior(logit: float) -> float:
-    """Return how usual a rate is, on a log scale: above what is usual, a Cauchy law of its logit.
+    """Return the log prior of a rate: flat up to `USUAL_RATE`, then a Cauchy tail of its logit.
 
-    Weak scores cannot tell few positive instances that stand apart from many that hardly do; few
-    are the rule. The tail is long, so that bags which do tell are hardly contradicted.
+    Weak scores cannot distinguish few positive instances that stand out from many that hardly do,
+    and few are the rule. The heavy tail hardly contradicts informative bags.
     """
     return -math.log1p((max(0.0, logit - USUAL_RATE) / RATE_SPREAD) ** 2)
 
 
 def accurate_threshold(probability: FloatArray, chances: FloatArray) -> float:
-    """Return the probability from which on instances are called positive.
+    """Return the probability above which instances are called positive.
 
-    Of all thresholds the most accurate one whose balanced accuracy is at most a little less than
-    the greatest. Both are estimated: an instance counts as positive by its chance.
+    It is the most accurate threshold whose balanced accuracy is within `MAX_COST` of the best. Both
+    are expectations: an instance counts as positive with its probability in `chances`.
 
-    `probability`: of held-out instances to be positive, by models that have seen neither them nor
-    the label of their bag. `chances`: the same with the label, :meth:`WitnessRate.chances`.
+    `probability`: P(positive) of held-out instances, by models that have seen neither them nor the
+    label of their bag. `chances`: the same given the label, :meth:`WitnessRate.chances`.
     """
     order = np.argsort(-probability, kind="stable")
-    sorted_p, hits = probability[order], np.cumsum(chances[order])
-    n_positive = max(float(hits[-1]), MIN_RATE)
+    sorted_p, true_positives = probability[order], np.cumsum(chances[order])
+    n_positive = max(float(true_positives[-1]), MIN_RATE)
     n_negative = max(len(chances) - n_positive, MIN_RATE)
-    left = n_negative - (np.arange(1, len(chances) + 1) - hits)
-    balanced = 0.5 * (hits / n_positive + left / n_negative)
-    # Between two instances that are equally likely there is no threshold.
+    true_negatives = n_negative - (np.arange(1, len(chances) + 1) - true_positives)
+    balanced = 0.5 * (true_positives / n_positive + true_negatives / n_negative)
+    # No threshold separates instances of equal probability.
     balanced[:-1][sorted_p[1:] == sorted_p[:-1]] = 0.0
-    right = np.where(balanced >= balanced.max() - MAX_COST, hits + left, 0.0)
-    last = int(right.argmax())
+    is_good = balanced >= balanced.max() - MAX_COST
+    last = int(np.where(is_good, true_positives + true_negatives, 0.0).argmax())
     following = sorted_p[min(last + 1, len(sorted_p) - 1)]
     return float(0.5 * (sorted_p[last] + following))
 
 
-def _log_less(log_p: FloatArray) -> FloatArray:
-    """Return log(1 - p); of p near one as of the greatest number below it."""
+def _log_complement(log_p: FloatArray) -> FloatArray:
+    """Return log(1 - p), finite also for p of one."""
     return np.log(-np.expm1(np.minimum(log_p, -1e-12)))
