@@ -243,13 +243,14 @@ def parse_recall_request(values: Any, limits: Limits) -> RecallRequest:
         _check_sizes(values, limits)
     request = validate_request(RecallRequest, values)
     check_limit(limits, "top", request.top, f"top is {request.top}")
+    n_items_each = request.top * (request.interests or 1)
     if request.interests or request.diversity:
-        n_items = len(request.histories) * request.top * (request.interests or 1)
+        n_items = len(request.histories) * n_items_each
         what = f"an answer of {counted(n_items, 'items')} with interests or diversity"
         check_limit(limits, "variety", n_items, what)
     if request.explain:
-        n_shares = request.top * sum(len(history) for history in request.histories)
-        what = f"clicks times top, over all histories, is {n_shares} with explain"
+        n_shares = n_items_each * sum(len(history) for history in request.histories)
+        what = f"clicks times items, over all histories, is {n_shares} with explain"
         check_limit(limits, "explain", n_shares, what)
     return request
 

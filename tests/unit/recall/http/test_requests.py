@@ -94,6 +94,7 @@ def test_the_first_of_many_mistakes_is_told():
 def test_reasons_are_limited_by_clicks_times_items():
     body = {"histories": [["tea"] * 3, ["cup"] * 2], "top": 4}
     assert read_request(json.dumps(body).encode(), JSON, Limits(explain=19)).top == 4
+    assert refusal_of({**body, "interests": 3, "explain": True}, explain=59).limit == 59
     body["explain"] = True
     assert read_request(json.dumps(body).encode(), JSON, Limits(explain=20)).explain
     refusal = refusal_of(body, explain=19)
