@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -106,6 +106,10 @@ class MaxMatchingRecommender(UpdatableRecommender):
         Adam step size; "auto" is 5e-3.
     weight_decay : float or "auto", default="auto"
         Decoupled weight decay; of "history" towards the initial vectors. "auto" is 0.2.
+    levelling : float or "auto", default="auto"
+        How soon the loss of a click that the clicks before it hardly predict levels off, for
+        "history": the exponent of a generalized cross-entropy beyond four nats. 0 is the
+        cross-entropy; "auto" is 0.2, and 0 on a log of 50 clicks per item or more.
     shuffle_pool : int, optional
         How many groups on disk are mixed at a time.
     n_members : int or "auto", default="auto"
@@ -168,6 +172,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
     batch_size: int | str = "auto"
     learning_rate: float | str = "auto"
     weight_decay: float | str = "auto"
+    levelling: float | str = "auto"
     schedule: str = "linear"
     shuffle_pool: int | None = None
     n_members: int | str = "auto"
@@ -202,6 +207,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
             "recency": 0.0,
             "min_window": 5,
             "weight_decay": 0.0,
+            "levelling": 0.0,
             "schedule": "constant",
             "learning_rate": 1e-3,
             "max_epochs": 10,
@@ -283,12 +289,14 @@ class MaxMatchingRecommender(UpdatableRecommender):
         chosen = self.normalization
         if chosen == "auto":
             chosen = "click" if given or needs_clicks else "history"
-        if chosen == "click" and not (is_auto(self.encoder) or self.encoder is None):
-            reason = f"{given[0]}={getattr(self, given[0])!r}" if given else "this training"
-            raise ParameterError(
-                f'encoder={self.encoder!r} reads whole histories (normalization="history"); '
-                f"{reason} takes each click by itself."
-            )
+        for name, off in (("encoder", None), ("levelling", 0)):
+            value = getattr(self, name)
+            if chosen == "click" and not is_auto(value) and value != off:
+                reason = f"{given[0]}={getattr(self, given[0])!r}" if given else "this training"
+                raise ParameterError(
+                    f'{name}={value!r} is for whole histories (normalization="history"); '
+                    f"{reason} takes each click by itself."
+                )
         return chosen
 
     def _fit_histories(
@@ -343,6 +351,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         check_positive("recency", self._in_use("recency"), allow_zero=True)
         for name in ("n_negatives", "max_epochs", "batch_size", "n_members"):
             check_count(name, self._in_use(name))
+        if not is_auto(self.levelling):
+            check_positive("levelling", cast(float, self.levelling), allow_zero=True)
         check_choice("scope", self.scope, SCOPES)
         check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
         if isinstance(self.linear, str):

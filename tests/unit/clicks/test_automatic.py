@@ -324,7 +324,7 @@ def test_two_members_with_the_same_encoder_differ():
 
 @pytest.mark.parametrize("asking", [{"selection": "max"}, {"normalization": "click"}])
 def test_an_encoder_does_not_go_with_clicks_taken_by_themselves(asking):
-    with pytest.raises(ParameterError, match="encoder='recurrence' reads whole histories"):
+    with pytest.raises(ParameterError, match="encoder='recurrence' is for whole histories"):
         MaxMatchingRecommender(encoder="recurrence", **asking).fit([["a", "b", "c"]] * 30)
 
 
@@ -398,3 +398,13 @@ def test_of_averages_that_are_level_the_one_of_more_members_is_taken():
     assert larger_average([both, three], {"both": gain}) is None
     assert larger_average([three, both], behind) is None
     assert larger_average([deep, three], behind) is None
+
+
+def test_a_loss_that_levels_off_does_not_go_with_clicks_taken_by_themselves():
+    training, _ = shop_log(shuffled=False)
+    for asked in ({"recency": 0.1}, {"normalization": "click"}):
+        model = MaxMatchingRecommender(levelling=0.2, max_epochs=1, **asked)
+        with pytest.raises(ParameterError, match=r"levelling=0\.2 is for whole histories"):
+            model.fit(training)
+    with pytest.raises(ParameterError, match="levelling"):
+        MaxMatchingRecommender(levelling=-1.0).fit(training)

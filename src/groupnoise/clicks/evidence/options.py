@@ -33,7 +33,7 @@ from groupnoise.training.state import Moments
 
 DECIDED = (
     *("dim", "shared", "window_size", "candidates", "n_negatives", "init", "max_epochs"),
-    *("batch_size", "learning_rate", "weight_decay", "encoder"),
+    *("batch_size", "learning_rate", "weight_decay", "levelling", "encoder"),
 )
 """Parameters chosen on held-out clicks where they are "auto"."""
 ENCODERS = ("recurrence", "deep recurrence")
