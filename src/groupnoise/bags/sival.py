@@ -1,7 +1,7 @@
-"""SIVAL: a generated stand-in with shared scenes, and the reader of its AMIL edition.
+"""SIVAL: a generated data set like it, with shared scenes, and the reader of its AMIL edition.
 
-As in SIVAL an instance describes a segment by 3 colour and 3 texture values and by how its
-four neighbours differ from it, so that 30 features are correlated inside an image.
+As in SIVAL, an instance is a segment of an image. Its 30 features are 3 colour and 3 texture values
+and their differences to those of the four neighbours, so they are correlated within an image.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MATERIALS_PER_OBJECT = 2
 # shares the scene in 66 % of the cases and the class in 19 %; here in about 65 % and 16 %.
 SURFACES_PER_SCENE = 14
 LIGHT_SPREAD = 0.1
-"""How much the light differs between images of one scene; surfaces differ by about 1."""
+"""Standard deviation of the light between images of one scene; that of surfaces is 1."""
 SEGMENT_SPREAD = 0.3
 
 
@@ -45,14 +45,14 @@ def make_sival_like(
     n_scenes: int = 10,
     random_state: RandomState = None,
 ) -> BagDataset:
-    """Generate bags that are built as SIVAL's: an object's few segments among a scene's many.
+    """Generate bags like SIVAL's: a few segments of an object among the many of a scene.
 
-    Every class is photographed in every scene equally often, so the scene says nothing about
-    the class, yet segments of one scene resemble each other more than segments of one object.
+    Every class is shown in every scene equally often, so the scene is independent of the class, yet
+    segments of one scene resemble each other more than segments of one object.
 
     Result: bags of 31 or 32 instances of 30 features, 3 to 8 of them on the object;
     `instance_labels` is -1 for background. `n_scenes`: backgrounds that all classes share.
-    `random_state`: decides everything.
+    `random_state`: seed of all draws.
 
     Examples
     --------
@@ -73,8 +73,8 @@ def make_sival_like(
     image_scene = order % n_images_per_class % n_scenes
     on_object = _place_objects(n_images, generator)  # (images, rows, columns)
     scenery = _paint(surfaces[image_scene], generator)
-    thing = _paint(materials[image_class], generator)
-    values = np.where(on_object[..., None], thing, scenery)
+    objects = _paint(materials[image_class], generator)
+    values = np.where(on_object[..., None], objects, scenery)
     values += LIGHT_SPREAD * generator.normal(size=(n_images, 1, 1, N_VALUES))
     values += SEGMENT_SPREAD * generator.normal(size=values.shape)
 
@@ -114,7 +114,7 @@ def _paint(palettes: FloatArray, generator: np.random.Generator) -> FloatArray:
 
 
 def _with_neighbours(values: FloatArray) -> FloatArray:
-    """Append to each segment how the one above, below, left and right differs; 0 at the border."""
+    """Append the differences to the segments above, below, left and right; 0 at the border."""
     padded = np.pad(values, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
     neighbours = (
         padded[:, :-2, 1:-1],
@@ -144,12 +144,11 @@ class _Bag:
 
 
 def load_amil(name: str, folder: str | Path) -> BagDataset:
-    """Join the one-against-rest tasks of an AMIL folder into one multi-class set of bags.
+    """Join the one-against-rest tasks of an AMIL folder into one multi-class data set.
 
-    Result: the bags of all objects whose files are there, sorted by their id; a bag whose object
-    has no file, and so no witness, is left out. `instance_labels` is -1 for segments that do not
-    show the object. `name`: what to call the set. `folder`: holds one `.names` and one `.data` file
-    per object.
+    Result: bags sorted by id; those without a witness, as their object has no file, are left out.
+    `instance_labels` is -1 for segments that do not show the object. `name`: of the data set.
+    `folder`: has one `.names` and one `.data` file per object.
     """
     tasks = sorted(Path(folder).glob("*.data"))
     if not tasks:
@@ -181,7 +180,7 @@ def load_amil(name: str, folder: str | Path) -> BagDataset:
 
 
 def _add_task(bags: dict[str, _Bag], label: int, path: Path) -> None:
-    """Add the segments of one task; what an earlier task already gave is not added again."""
+    """Add the segments of one task, except those that an earlier task had already."""
     n_features = _declared_features(path.with_suffix(".names"))
     seen: set[tuple[str, str]] = set()
     for line_number, line in enumerate(_lines(path), start=1):

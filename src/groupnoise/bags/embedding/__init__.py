@@ -16,9 +16,9 @@ from groupnoise.exceptions import ParameterError
 class Embedded:
     """The objects of one file.
 
-    `features` (n_objects, n_features): what each object looks, reads or sounds like.
-    `coordinates` (n_objects, 2): where it lies in the file.
-    `n_dropped`: objects left out because they show nothing.
+    `features` (n_objects, n_features): of the objects.
+    `coordinates` (n_objects, 2): their positions in the file.
+    `n_dropped`: how many objects were left out as background.
     """
 
     features: FloatArray
@@ -31,10 +31,10 @@ class CutOptions:
     """How files are cut into objects.
 
     `size`: pixels of a tile, seconds of a segment; texts are cut into sentences.
-    `stride`: from one object to the next.
-    `background`: objects that vary less than this are left out: the standard deviation of the
-        brightness of a tile, or the loudness of a segment, each from 0 to 1.
-    `state`: what was learned from all files, such as the words of texts.
+    `stride`: distance from the start of one object to that of the next.
+    `background`: threshold from 0 to 1 below which objects are left out: on the standard deviation
+        of the brightness of a tile, or on the loudness of a segment.
+    `state`: what was fitted to all files, such as the vocabulary of texts.
     """
 
     size: float
@@ -43,7 +43,7 @@ class CutOptions:
     state: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what cuts nothing."""
+        """Refuse sizes, strides and thresholds that are out of range."""
         check_positive("size", self.size)
         check_positive("stride", self.stride)
         check_positive("background", self.background, allow_zero=True)
@@ -52,14 +52,15 @@ class CutOptions:
 
 
 class RawKind(NamedTuple):
-    """What is made of raw files of one kind.
+    """How raw files of one kind are embedded.
 
-    `feature_names`: what the numbers that describe an object are called, by how files are cut.
+    `defaults`: how they are cut by default.
+    `feature_names`: the names of the built-in features, given how files are cut.
     `embed`: given a file, how it is cut, and an encoder of the user's own or None.
     """
 
     suffixes: tuple[str, ...]
     coordinate_names: tuple[str, str]
-    usual: CutOptions
+    defaults: CutOptions
     feature_names: Callable[[CutOptions], tuple[str, ...]]
     embed: Callable[[Path, CutOptions, Callable[[Any], Any] | None], Embedded]

@@ -20,7 +20,7 @@ from groupnoise.exceptions import DataError, ParameterError
 
 MIN_SIZE = 8
 N_CELLS = 4
-"""Cells along each side of a tile in which gradients and brightness are counted."""
+"""Cells along each side of a tile; gradients and brightness are averaged in each."""
 N_ORIENTATIONS = 8
 N_BLOCK = 256
 """Tiles described at a time."""
@@ -33,7 +33,7 @@ Encoder = Callable[[Any], Any]
 
 
 def tile_features(cut: CutOptions) -> tuple[str, ...]:
-    """Return what the numbers that describe a tile are called."""
+    """Return the names of the features of a tile."""
     channels = ("red", "green", "blue")
     figures = ("mean", "deviation", *(f"percentile_{p}" for p in PERCENTILES))
     cells = [f"{row}{column}" for row in range(N_CELLS) for column in range(N_CELLS)]
@@ -93,78 +93,78 @@ def open_picture(path: Path) -> NDArray[np.uint8]:
 def embed_picture(path: Path, cut: CutOptions, encoder: Encoder | None = None) -> Embedded:
     """Cut a picture into tiles and describe them.
 
-    Tiles lie on a grid from the upper left corner. One that reaches over the edge is filled with
-    the pixels of the edge, and taken if at least half of its side is in the picture.
+    Tiles lie on a grid from the upper left corner. A tile that crosses the edge is padded with the
+    pixels at the edge, and kept if at least half of its side is in the picture.
 
-    Result: tiles by rows; coordinates are their upper left corners. `cut`: size and stride of the
-    tiles in pixels, and how much they must vary. `encoder`: given tiles as float32 of shape (n, 3,
-    size, size) from 0 to 1, returns features; a torch module is given tensors. By default
+    Result: tiles row by row; coordinates are their upper left corners. `cut`: size and stride of
+    the tiles in pixels, and their minimum contrast. `encoder`: given tiles as float32 of shape (n,
+    3, size, size) from 0 to 1, returns features; a torch module is given tensors. By default
     `describe_tiles`.
     """
     pixels = open_picture(path)
     size, stride = int(cut.size), int(cut.stride)
-    tops, lefts = (_begins(length, size, stride) for length in pixels.shape[:2])
+    tops, lefts = (_starts(length, size, stride) for length in pixels.shape[:2])
     below = max(0, int(tops[-1]) + size - pixels.shape[0])
     right = max(0, int(lefts[-1]) + size - pixels.shape[1])
     pixels = np.pad(pixels, ((0, below), (0, right), (0, 0)), mode="edge")
-    places = np.array([(left, top) for top in tops for left in lefts], dtype=np.int64)
-    contrast = np.empty(len(places))
-    for first, tiles in _blocks(pixels, places, size):
+    corners = np.array([(left, top) for top in tops for left in lefts], dtype=np.int64)
+    contrast = np.empty(len(corners))
+    for first, tiles in _blocks(pixels, corners, size):
         contrast[first : first + len(tiles)] = (tiles @ GREY).std(axis=(1, 2))
     kept = contrast >= cut.background
     if not kept.any():
-        kept[np.argmax(contrast)] = True  # a bag without any object is none
-    describe = describe_tiles if encoder is None else _by(encoder)
-    parts = [describe(tiles) for _, tiles in _blocks(pixels, places[kept], size)]
+        kept[np.argmax(contrast)] = True  # a bag needs an object
+    describe = describe_tiles if encoder is None else _descriptor(encoder)
+    parts = [describe(tiles) for _, tiles in _blocks(pixels, corners[kept], size)]
     features = np.concatenate(parts).astype(np.float32)
-    return Embedded(features, places[kept].astype(np.float64), int((~kept).sum()))
+    return Embedded(features, corners[kept].astype(np.float64), int((~kept).sum()))
 
 
-def _begins(length: int, size: int, stride: int) -> IntArray:
+def _starts(length: int, size: int, stride: int) -> IntArray:
     return np.arange(0, max(1, length - (size - 1) // 2), stride, dtype=np.int64)
 
 
-def _blocks(pixels: NDArray[np.uint8], places: IntArray, size: int) -> Any:
-    """Yield the number of the first tile and some tiles as float32 from 0 to 1."""
-    for first in range(0, len(places), N_BLOCK):
+def _blocks(pixels: NDArray[np.uint8], corners: IntArray, size: int) -> Any:
+    """Yield blocks of tiles as float32 from 0 to 1, each after the index of its first tile."""
+    for first in range(0, len(corners), N_BLOCK):
         tiles = [
-            pixels[y : y + size, x : x + size] for x, y in places[first : first + N_BLOCK].tolist()
+            pixels[y : y + size, x : x + size] for x, y in corners[first : first + N_BLOCK].tolist()
         ]
         yield first, np.stack(tiles).astype(np.float32) / 255
 
 
-def _by(encoder: Encoder) -> Callable[[FloatArray], FloatArray]:
-    """Return what describes tiles by a callable of the user's own."""
+def _descriptor(encoder: Encoder) -> Callable[[FloatArray], FloatArray]:
+    """Return a function that describes tiles by an encoder of the user's own."""
 
     def describe(tiles: FloatArray) -> FloatArray:
         import torch
 
-        first = np.ascontiguousarray(tiles.transpose(0, 3, 1, 2))
+        channels_first = np.ascontiguousarray(tiles.transpose(0, 3, 1, 2))
         if isinstance(encoder, torch.nn.Module):
             with torch.no_grad():
-                found = np.asarray(encoder.eval()(torch.from_numpy(first)))
+                features = np.asarray(encoder.eval()(torch.from_numpy(channels_first)))
         else:
-            found = np.asarray(encoder(first))
-        return _checked(found, len(tiles), "tile")
+            features = np.asarray(encoder(channels_first))
+        return _check_encoded(features, len(tiles), "tile")
 
     return describe
 
 
-def _checked(found: NDArray[Any], n_objects: int, thing: str) -> NDArray[Any]:
-    """Refuse what an encoder returned if it is not one row of features for each object."""
-    if found.ndim != 2 or len(found) != n_objects:
+def _check_encoded(features: NDArray[Any], n_objects: int, thing: str) -> NDArray[Any]:
+    """Return the output of an encoder; refused if it is not one row of features per object."""
+    if features.ndim != 2 or len(features) != n_objects:
         raise DataError(
-            f"the encoder returned shape {found.shape} for {n_objects} {thing}s; one row of "
+            f"the encoder returned shape {features.shape} for {n_objects} {thing}s; one row of "
             f"features per {thing} is needed."
         )
-    return found
+    return features
 
 
 def describe_tiles(tiles: FloatArray) -> FloatArray:
-    """Describe tiles by colour, brightness, gradients and texture.
+    """Return features of colour, brightness, gradients and texture, of shape (n, n_features).
 
-    Of shape (n, n_features): in the order of `tile_features`. `tiles` (n, size, size, 3): red,
-    green and blue from 0 to 1.
+    They are in the order of `tile_features`. `tiles` (n, size, size, 3): red, green and blue from 0
+    to 1.
     """
     n = len(tiles)
     grey = tiles @ GREY
@@ -179,7 +179,7 @@ def describe_tiles(tiles: FloatArray) -> FloatArray:
     bins = np.minimum((angle * N_ORIENTATIONS / (2 * np.pi)).astype(int), N_ORIENTATIONS - 1)
     in_bin = np.where(bins[..., None] == np.arange(N_ORIENTATIONS), strength[..., None], 0)
     gradients = _cell_means(in_bin)  # (n, cells, cells, orientations)
-    # The pattern of edges counts, not the contrast of the tile: that is told by its own numbers.
+    # Normalized, as the contrast of the tile has features of its own.
     norm = np.sqrt((gradients**2).sum(axis=(1, 2, 3), keepdims=True))
     gradients = gradients / (norm + 1e-4)
     parts = [
@@ -203,7 +203,7 @@ def _cell_means(values: FloatArray) -> FloatArray:
 
 
 def _texture(grey: FloatArray) -> FloatArray:
-    """Return how often 0 to 8 of the neighbours of a pixel are brighter than it is."""
+    """Return the shares of pixels of which 0 to 8 neighbours are brighter."""
     inner = grey[:, 1:-1, 1:-1]
     height, width = grey.shape[1:]
     shifts = [(i, j) for i in range(3) for j in range(3) if (i, j) != (1, 1)]
@@ -224,7 +224,7 @@ PICTURES = RawKind(
 
 
 MAX_WORDS = 1000
-"""Words that describe sentences: those that stand in most of them."""
+"""Maximum size of the vocabulary: the most frequent words."""
 _SENTENCE = re.compile(r"\S(?:.*?)(?:[.!?。！？]+[\"'”’)\]]*(?=\s|$)|(?=\n\s*\n)|$)", re.DOTALL)
 FIGURES = ("mean", "deviation", "highest", "change")
 PLACES = ("begin", "end")
@@ -241,9 +241,9 @@ def read_text(path: Path) -> str:
 
 
 def sentences_of(text: str) -> list[tuple[int, int]]:
-    """Return where each sentence begins and ends; a blank line ends one too.
+    """Return the first and the last character position of each sentence, the last exclusive.
 
-    Positions of characters.
+    A blank line ends a sentence too.
 
     Examples
     --------
@@ -255,10 +255,9 @@ def sentences_of(text: str) -> list[tuple[int, int]]:
 
 
 def learn_words(paths: Sequence[Path]) -> dict[str, Any]:
-    """Return the words that describe sentences, and how rare each is.
+    """Return the vocabulary as `words`, and the log inverse document frequencies as `idf`.
 
-    `words`, and the logarithm of their inverse document frequency as `idf`. `paths`: all texts; no
-    label is looked at.
+    `paths`: all texts; no label is used.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -281,38 +280,38 @@ def learn_words(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def sentence_features(cut: CutOptions) -> tuple[str, ...]:
-    """Return the words."""
+    """Return the vocabulary."""
     return tuple(cut.state["words"])
 
 
 def embed_text(
     path: Path, cut: CutOptions, encoder: Callable[[list[str]], Any] | None = None
 ) -> Embedded:
-    """Cut a text into sentences and weigh the words of each.
+    """Cut a text into sentences and compute their TF-IDF features.
 
     Result: rows of unit length (zero for sentences of unknown words alone); coordinates are the
-    positions of the characters where a sentence begins and ends. `cut`: whose state `learn_words`
-    returned. `encoder`: given sentences, returns their features instead.
+    character positions where a sentence begins and ends. `cut`: its state is that of `learn_words`.
+    `encoder`: given sentences, returns their features instead.
     """
     text = read_text(path)
     spans = sentences_of(text)
     if not spans:
         raise DataError(f"{path} holds no sentence; leave it out.")
-    sentences, places = [text[a:b] for a, b in spans], np.array(spans, dtype=np.float64)
+    sentences, positions = [text[a:b] for a, b in spans], np.array(spans, dtype=np.float64)
     if encoder is not None:
-        found = np.asarray(encoder(sentences), dtype=np.float32)
-        return Embedded(_checked(found, len(spans), "sentence"), places)
+        encoded = np.asarray(encoder(sentences), dtype=np.float32)
+        return Embedded(_check_encoded(encoded, len(spans), "sentence"), positions)
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = {word: column for column, word in enumerate(cut.state["words"])}
     vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=words)
     vectorizer.idf_ = np.asarray(cut.state["idf"], dtype=np.float64)
     features = vectorizer.transform(sentences).toarray()
-    return Embedded(features.astype(np.float32), places)
+    return Embedded(features.astype(np.float32), positions)
 
 
 def segment_features(cut: CutOptions) -> tuple[str, ...]:
-    """Return what the numbers that describe a segment are called."""
+    """Return the names of the features of a segment."""
     return tuple(f"band_{band:02d}_{figure}" for figure in FIGURES for band in range(N_BANDS))
 
 
@@ -350,17 +349,17 @@ def embed_recording(path: Path, cut: CutOptions, encoder: Any = None) -> Embedde
     """Cut a recording into segments and describe them.
 
     Result: coordinates are the seconds where a segment begins and ends. `cut`: size and stride in
-    seconds, and the loudness below which a segment is left out. `encoder`: none describes sound.
+    seconds, and the loudness below which a segment is left out. `encoder`: not supported; None.
     """
     samples = open_recording(path)
     size, stride = max(WINDOW, round(cut.size * RATE)), max(1, round(cut.stride * RATE))
-    # The last segment is filled with silence, and taken if half of it is sound.
-    begins = _begins(len(samples), size, stride)
+    # The last segment is padded with silence, and kept if at least half of it is sound.
+    begins = _starts(len(samples), size, stride)
     padded = np.pad(samples, (0, max(0, int(begins[-1]) + size - len(samples))))
     loudness = np.array([np.sqrt((padded[b : b + size] ** 2).mean()) for b in begins])
     kept = loudness >= cut.background
     if not kept.any():
-        kept[np.argmax(loudness)] = True  # a bag without any object is none
+        kept[np.argmax(loudness)] = True  # a bag needs an object
     bank = mel_bank()
     features = [_describe(padded[b : b + size], bank) for b in begins[kept]]
     ends = np.minimum(begins[kept] + size, len(samples))

@@ -1,4 +1,4 @@
-"""A folder of pictures, texts or recordings in, a folder with one file of features per bag out."""
+"""From a folder of pictures, texts or recordings to a folder with one file of features per bag."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from groupnoise.io.local_encoders import load_encoder
 from groupnoise.io.tables.sources import Report, ignore_report
 
 RECORD = "embedding.json"
-"""Says how a folder was made, so that others can be made alike and answers find their sources."""
+"""Records how a folder was made, so that new files can be embedded alike and sources be found."""
 KINDS = {"pictures": PICTURES, "texts": TEXTS, "recordings": RECORDINGS}
 NOTICES = ("readme", "license", "licence", "copying", "notice", "changelog", "credits")
-"""Texts that lie beside files of another kind and are no bags."""
+"""Names of texts that accompany files of another kind and are no bags."""
 FORMS = ("npz", "h5")
 CUSTOM_ENCODER = "a callable of the user's own"
 
 
 @dataclass(frozen=True)
 class EmbeddedFolder:
-    """What was made of a folder of raw files.
+    """How a folder of raw files was embedded.
 
     `kind`: "pictures", "texts" or "recordings".
     `cut`: how the files were cut.
-    `n_bags`, `n_objects`, `n_dropped`: files, their objects, and objects left out because they show
-        nothing.
-    `source`: the folder of the raw files, seen from that of the features.
-    `encoder`: what described them by name, empty where it is built in.
-    `weights`: the file of its weights, empty where it has none of its own.
+    `n_bags`, `n_objects`, `n_dropped`: the numbers of files, of their objects, and of objects left
+        out as background.
+    `source`: the folder of the raw files, relative to that of the features.
+    `encoder`: the name of the encoder, empty for the built-in features.
+    `weights`: the file of its weights, empty where there is none.
     """
 
     kind: str
@@ -151,12 +151,11 @@ def embed_folder(
     if earlier is not None:
         cut = earlier.cut
     else:
-        usual = raw.usual
-        chosen = usual.size if size is None else size
+        size = raw.defaults.size if size is None else size
         cut = CutOptions(
-            size=chosen,
-            stride=chosen if stride is None else stride,
-            background=usual.background if background is None else background,
+            size=size,
+            stride=size if stride is None else stride,
+            background=raw.defaults.background if background is None else background,
         )
         if kind == "texts" and encoder is None:
             cut = replace(cut, state=learn_words(files))
@@ -166,19 +165,19 @@ def embed_folder(
     n_objects = n_dropped = 0
     with new_data_folder(output) as building:
         for number, path in enumerate(files):
-            found = raw.embed(path, cut, encoder)
-            place = building / path.relative_to(folder).with_suffix(f".{form}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _write(place, found, names, raw.coordinate_names)
-            n_objects += len(found.features)
-            n_dropped += found.n_dropped
+            embedded = raw.embed(path, cut, encoder)
+            target = building / path.relative_to(folder).with_suffix(f".{form}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _write(target, embedded, names, raw.coordinate_names)
+            n_objects += len(embedded.features)
+            n_dropped += embedded.n_dropped
             if on_file is not None:
                 on_file(number + 1, len(files))
         if (table := find_label_table(folder)) is not None:
             shutil.copyfile(table, building / table.name)
         elif report is not None:
-            places = [path.relative_to(folder) for path in files]
-            labels_from_folders(places, str(folder), report, KnownLabels())
+            relative = [path.relative_to(folder) for path in files]
+            labels_from_folders(relative, str(folder), report, KnownLabels())
         source = os.path.relpath(folder.resolve(), output.resolve())
         of_encoder = (named, "" if weights is None else str(weights))
         made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source, *of_encoder)
@@ -189,11 +188,12 @@ def embed_folder(
 def find_raw_files(
     folder: Path, kind: str | None = None, report: Report = ignore_report
 ) -> tuple[str, dict[str, Path]]:
-    """Return what a folder holds and its files by the names of their bags, in their order.
+    """Return the kind of the raw files of a folder, and the files by bag name, in their order.
 
-    Returns `kind`: "pictures", "texts" or "recordings"; `files`: at least one, in the folder, or
-    below where it has none itself. `folder`: raw files of one kind. `kind`: the files to take where
-    there are several kinds.
+    There is at least one file, directly in the folder or, if it has none, in folders below.
+
+    `folder`: raw files of one kind. `kind`: "pictures", "texts" or "recordings", to choose among
+    several.
     """
     if not folder.is_dir():
         raise MissingDataError(f"there is no folder {folder}; check the path.")
@@ -205,52 +205,52 @@ def find_raw_files(
         if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
-    found = {
+    by_kind = {
         name: [path for path in entries if path.suffix.lower() in raw.suffixes]
         for name, raw in KINDS.items()
         if kind in (None, name)
     }
-    there = {name: files for name, files in found.items() if files}
-    if len(there) > 1:  # what tells of the others is none of them
-        there = {
+    by_kind = {name: files for name, files in by_kind.items() if files}
+    if len(by_kind) > 1:  # notices about the other files are no bags
+        by_kind = {
             name: files
-            for name, files in there.items()
+            for name, files in by_kind.items()
             if any(path.stem.lower() not in NOTICES for path in files)
         }
-    if not there:
+    if not by_kind:
         known = ", ".join(suffix for raw in KINDS.values() for suffix in raw.suffixes)
         raise DataError(
             f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed."
         )
-    if len(there) > 1:
-        raise DataError(f"{folder} holds {' and '.join(there)}; say which with `kind` (--kind).")
-    ((name, files),) = there.items()
-    beside = [path for path in files if path.parent == folder]
-    n_below = len(files) - len(beside)
-    if n_below > len(beside) > 0:
+    if len(by_kind) > 1:
+        raise DataError(f"{folder} holds {' and '.join(by_kind)}; say which with `kind` (--kind).")
+    ((name, files),) = by_kind.items()
+    direct = [path for path in files if path.parent == folder]
+    n_below = len(files) - len(direct)
+    if n_below > len(direct) > 0:
         raise DataError(
-            f"{folder} holds {beside[0].name} beside {counted(n_below, name)} in folders below; "
+            f"{folder} holds {direct[0].name} beside {counted(n_below, name)} in folders below; "
             "move it into one of them, or elsewhere."
         )
-    if beside and n_below:
+    if direct and n_below:
         report(f"passed over {counted(n_below, name)} in folders below {folder}")
-    return name, files_by_bag(beside or files, folder)
+    return name, files_by_bag(direct or files, folder)
 
 
 def read_record(folder: Path) -> EmbeddedFolder:
-    """Return how a folder of features was made.
+    """Return how a folder of features was made; refused where the record is missing or damaged.
 
-    Refused where the record is missing or damaged. `folder`: what `embed_folder` wrote.
+    `folder`: written by `embed_folder`.
     """
     path = folder / RECORD
     if not path.is_file():
         raise MissingDataError(
             f"{folder} holds no {RECORD}; give a folder that `groupnoise embed` wrote."
         )
-    found = read_json(path)
+    record = read_json(path)
     try:
-        cut = CutOptions(**found["cut"])
-        made = EmbeddedFolder(**{**found, "cut": cut})
+        cut = CutOptions(**record["cut"])
+        made = EmbeddedFolder(**{**record, "cut": cut})
         state = cut.state
         is_sound = made.kind in KINDS and isinstance(made.source, str)
         if made.kind == "texts" and not made.encoder:
@@ -263,19 +263,22 @@ def read_record(folder: Path) -> EmbeddedFolder:
 
 
 def _write(
-    path: Path, found: Embedded, names: tuple[str, ...] | None, places: tuple[str, ...]
+    path: Path,
+    embedded: Embedded,
+    names: tuple[str, ...] | None,
+    coordinate_names: tuple[str, ...],
 ) -> None:
     """Write the objects of one bag in a form that `read_bags` reads."""
     if path.suffix == ".npz":
-        arrays: dict[str, Any] = {"features": found.features, "coords": found.coordinates}
-        arrays["coords_names"] = np.array(places)
+        arrays: dict[str, Any] = {"features": embedded.features, "coords": embedded.coordinates}
+        arrays["coords_names"] = np.array(coordinate_names)
         if names is not None:
             arrays["feature_names"] = np.array(names)
         np.savez(path, **arrays)
         return
     h5py = require("h5py", extra="h5")
     with h5py.File(path, "w") as file:
-        file["features"], file["coords"] = found.features, found.coordinates
-        file["coords"].attrs["names"] = list(places)
+        file["features"], file["coords"] = embedded.features, embedded.coordinates
+        file["coords"].attrs["names"] = list(coordinate_names)
         if names is not None:
             file["feature_names"] = list(names)

@@ -1,4 +1,4 @@
-"""The page of heat maps: a card per bag, a gallery per class, one file that needs nothing else."""
+"""The page of heat maps: a card per bag and a gallery per class, in one self-contained file."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from groupnoise.pages import data_address, encode_png, render_page
 
 VALUES = ("probability", "responsibility")
 NO_LABEL = "no label"
-"""What a bag is labelled with that has none of the labels."""
+"""Shown for a bag without labels."""
 MAX_CLASSES = 8
-"""Of more classes, a card has only those the bag is labelled with or taken for."""
+"""With more classes, a card shows only the true and the predicted ones."""
 MAX_TEXT = 20_000
-"""Characters of a text that a card shows."""
+"""Maximum characters of a text on a card."""
 SUMMARY = 160
-"""Characters of a sentence in the gallery."""
+"""Maximum characters of a sentence in the gallery."""
 COLOUR = (214, 56, 32)
 MIN_OPACITY, MAX_OPACITY = 16, 190
 MAX_CELLS = 1000
-"""Cells along a side; finer grids share cells, in which the highest value counts."""
+"""Maximum cells along a side; objects of finer grids share cells, which show the highest value."""
 N_BINS = 600
 """Cells of a timeline."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Values of one class laid over a bag."""
+    """A picture of the values of one class, laid over a bag."""
 
     value: str
     label: int
@@ -43,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a text and its values, by class; none between sentences."""
+    """A piece of a text with its values by class; text between sentences has no values."""
 
     text: str
     probability: list[float] = field(default_factory=list)
@@ -52,16 +52,16 @@ class Span:
 
 @dataclass(frozen=True)
 class BagCard:
-    """What is shown of a bag.
+    """The card of a bag.
 
-    `name`, `given`, `predicted`: its id, its labels ("" if unknown), and what it is taken for.
+    `name`, `given`, `predicted`: its id, its labels ("" if unknown), and its predicted labels.
     `scores`: the highest probability of each class among its objects.
     `form`: "plane", "line" or "text".
-    `own`: the class it is opened on: that of its first label, or of what it is taken for; where no
-        object carries these, the likeliest other one.
-    `picture`: address of what lies below, "" for nothing.
+    `own`: the class shown first: that of its first label, or the predicted one; where no object can
+        have these, the most probable other one.
+    `picture`: address of the picture below the layers, "" for none.
     `box`: left, top, width and height of the layers in per cent.
-    `begin`, `end`: what is written below a line.
+    `begin`, `end`: captions at both ends of a line.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Shown:
 def make_card(
     bag: int, answers: ObjectPredictions, dataset: BagDataset, sources: Sources
 ) -> BagCard:
-    """Return what is shown of a bag."""
+    """Return the card of a bag."""
     part = answers.part(bag)
     name, predicted = answers.bag_ids[bag], answers.predicted[bag]
     given = ""
@@ -103,7 +103,7 @@ def make_card(
         given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist()) or NO_LABEL
     names = answers.class_names
     probability, responsibility = answers.probability[part], answers.responsibility[part]
-    # By the highest one of the bag, so that small shares are seen.
+    # Relative to the highest of the bag, so that small ones are visible.
     responsibility = responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
     scores = probability.max(axis=0)
     own = [*given.split(";"), *predicted.split(";")]
@@ -180,7 +180,7 @@ def _on_plane(
 
 
 def _spans(text: str, positions: FloatArray, values: dict[str, FloatArray]) -> list[Span]:
-    """Return the text in pieces: sentences with their values, and what is between them."""
+    """Return the text in pieces: sentences with their values, and the text between them."""
     spans, last = [], 0
     for row, (begin, end) in enumerate(positions.astype(int).tolist()):
         if end > MAX_TEXT:
@@ -197,11 +197,11 @@ def _spans(text: str, positions: FloatArray, values: dict[str, FloatArray]) -> l
 def make_gallery(
     label: int, n_shown: int, answers: ObjectPredictions, dataset: BagDataset, sources: Sources
 ) -> tuple[list[Shown], list[Shown]]:
-    """Return the objects that look most like a class, and those of its bags that do so least.
+    """Return the most probable objects of a class, and the least probable ones in its bags.
 
-    Most and least probable first. `label`: the class of the model. `n_shown`: how many of each.
-    `answers`: what the model said. `dataset`: the bags; where labels are known, the last objects
-    come from bags of the class. `sources`: what they were cut from.
+    `label`: index of the class. `n_shown`: how many of each. `answers`: the predictions. `dataset`:
+    the bags; without known labels, the least probable objects come from all bags. `sources`: the
+    raw files.
     """
     values = answers.probability[:, label]
     bag_of_object = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
@@ -288,7 +288,7 @@ def _is_wrong(bag: int, answers: ObjectPredictions, dataset: Any) -> bool:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the objects of a bag lie on a grid.
+    """The positions of the objects of a bag on a grid.
 
     `rows`, `columns`: the cell of each object.
     `shape`: cells down and across.
@@ -301,9 +301,9 @@ class Grid:
     box: tuple[float, float, float, float]
 
     def paint(self, values: FloatArray) -> NDArray[np.uint8]:
-        """Return values from 0 to 1 as pixels; cells without an object are clear.
+        """Return values from 0 to 1 as RGBA pixels of shape (down, across, 4).
 
-        Of shape (down, across, 4): the stronger a value, the less can be seen through.
+        Higher values are more opaque; cells without an object are transparent.
         """
         cells = np.full(self.shape, -1.0)
         np.maximum.at(cells, (self.rows, self.columns), np.clip(values, 0, 1))
@@ -311,7 +311,7 @@ class Grid:
 
 
 def colour_cells(cells: FloatArray) -> NDArray[np.uint8]:
-    """Return cells from 0 to 1 as pixels; negative ones are clear."""
+    """Return cells from 0 to 1 as RGBA pixels; negative ones are transparent."""
     pixels = np.zeros((*cells.shape, 4), dtype=np.uint8)
     is_there = cells >= 0
     pixels[is_there, :3] = COLOUR
@@ -321,10 +321,10 @@ def colour_cells(cells: FloatArray) -> NDArray[np.uint8]:
 
 
 def lay_on_grid(coordinates: FloatArray, *, size: float | None = None) -> Grid:
-    """Return the cells of objects in a plane.
+    """Return a grid of the objects in a plane, with cells as wide as the objects are apart.
 
-    As fine as the objects are apart. `coordinates` (n_objects, 2): upper left corners. `size`: how
-    wide objects are; where they overlap, the cell is the middle of each.
+    `coordinates` (n_objects, 2): upper left corners. `size`: the width of objects; where they
+    overlap, a cell is the middle of its object.
     """
     across, down = grid_spacing(coordinates)
     if size is not None and len(np.unique(coordinates, axis=0)) == 1:
@@ -346,11 +346,10 @@ def lay_on_grid(coordinates: FloatArray, *, size: float | None = None) -> Grid:
 def paint_timeline(
     stretches: FloatArray | None, values: FloatArray, length: float
 ) -> NDArray[np.uint8]:
-    """Return values along a line, one pixel high.
+    """Return values along a line as RGBA pixels of shape (1, n_cells, 4).
 
-    Of shape (1, n_cells, 4): where objects overlap, the highest value counts. `stretches`
-    (n_objects, 2): where each begins and ends; by default one cell each, in their order. `length`:
-    where the line ends.
+    Where objects overlap, the highest value is shown. `stretches` (n_objects, 2): where each object
+    begins and ends; by default one cell each, in their order. `length`: where the line ends.
     """
     clipped = np.clip(values, 0, 1)
     if stretches is None:

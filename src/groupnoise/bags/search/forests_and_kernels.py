@@ -1,13 +1,11 @@
-"""Members that no gradient trains: forests of instances, and kernels between whole bags.
+"""Members trained without gradients: forests of instances, and kernels between whole bags.
 
-Instances inherit the label of their bag. Trees ask one feature after the other, so that columns of
-several kinds, skewed ones and codes stand side by side as they are. They are grown on bags drawn
-with replacement, and what a copy of the forest says of bags that it has not seen judges it as it
-judges other members.
+Forests: instances inherit the label of their bag. Trees need no scaling, so skewed columns, codes
+and columns of different kinds can be used as they are. Each tree is grown on bags drawn with
+replacement; like other members, a forest is scored on bags that its copy has not seen.
 
-Mean, spread and range of the instances of a bag stand for it as a whole. A ridge regression in the
-space of a Gaussian kernel is solved in closed form, and so is what it would say of every fold had
-it not seen it.
+Whole-bag kernels: a bag is represented by the mean, standard deviation and range of its instances.
+Kernel ridge regression has a closed form, and so do its out-of-fold predictions.
 """
 
 from __future__ import annotations
@@ -32,23 +30,23 @@ from groupnoise.core.threads import threads_to_solve
 from groupnoise.core.trees import MAX_DRAWN, TreesEncoder, grow_tree, join_trees, log_frequencies
 
 N_TREES = 100
-"""Trees that answer, some of each copy."""
+"""Trees of the final forest, from all copies."""
 MIN_TREES = 40
-"""Trees of a copy at least, so that it is judged as what it becomes beside the others."""
+"""Minimum trees of a copy, so that its scores resemble those of the final forest."""
 MIN_LEAF = 5
-"""Instances of a leaf: smaller ones would only tell which bag an instance came from."""
+"""Minimum instances of a leaf: smaller leaves would only identify bags."""
 DOUBT = 0.01
-"""How much of every leaf is left open."""
+"""Weight of the uniform distribution in every leaf."""
 MAX_KEPT = 60_000
-"""Instances that trees are drawn from; of longer data as many of each bag."""
+"""Maximum instances that trees are grown on; of longer data equally many of each bag."""
 BLOCK_ROWS = 8_192
 
 
 class ForestBatch(Batch):
-    """Copies of one forest that have seen other bags; what :class:`MemberBatch` is to networks.
+    """Copies of a forest grown on different bags; the counterpart of :class:`MemberBatch`.
 
-    `problem`: bags that are positive or negative. `settings`: the members, which are alike.
-    `generator`: decides the trees.
+    `problem`: positive and negative bags. `settings`: the members, which are alike. `generator`:
+    seeds the trees.
     """
 
     @cached_property
@@ -58,12 +56,12 @@ class ForestBatch(Batch):
 
     @property
     def n_trees(self) -> int:
-        """The trees of a copy."""
+        """The number of trees of a copy."""
         return max(MIN_TREES, -(-N_TREES // self.n_copies))
 
     def train(self, report: ProgressCallback | None = None) -> ForestBatch:
-        """Grow all copies, or find them where they were saved."""
-        del report  # over before anybody asks how long it takes
+        """Grow all copies, or restore them where they were saved."""
+        del report  # this takes too little time for progress reports
         saves = self._saves()
         if saves is not None and saves.restore(self):
             return self
@@ -73,7 +71,7 @@ class ForestBatch(Batch):
         kept, group, sizes = rows.numpy(), segments.group.numpy(), segments.sizes.numpy()
         inherited = self.problem.labels[group, 0].astype(np.float64)
         trees = []
-        # Rows were checked long ago; checking a few again takes longer than growing a tree on them.
+        # Rows were checked before; checking them again takes longer than growing a tree.
         with config_context(assume_finite=True, skip_parameter_validation=True):
             for copy in range(self.n_copies):
                 seen = np.flatnonzero(self.bag_weights[:, copy].numpy())
@@ -104,15 +102,15 @@ class ForestBatch(Batch):
 
     @cached_property
     def _kept(self) -> tuple[Tensor, Segments]:
-        """The instances that trees are drawn from, and their bags."""
+        """The instances that trees are grown on, and their bags."""
         segments = self.problem.segments
         if isinstance(self.rows, Tensor) and len(self.rows) <= MAX_KEPT:
             return self.rows, segments
         most = max(1, MAX_KEPT // len(segments.sizes))
         parts = []
         for bag in range(len(segments.sizes)):
-            own = self.rows_of(torch.tensor([bag]))
-            parts.append(own[torch.randperm(len(own), generator=self.generator)[:most]])
+            rows = self.rows_of(torch.tensor([bag]))
+            parts.append(rows[torch.randperm(len(rows), generator=self.generator)[:most]])
         return torch.cat(parts), Segments(torch.tensor([len(each) for each in parts]))
 
     def logits(self, rows: Tensor) -> Tensor:
@@ -123,15 +121,15 @@ class ForestBatch(Batch):
 
     @cached_property
     def _logits_of_kept(self) -> Tensor:
-        """Asked for twice: by bags that are held out, and by those that averaging is judged by."""
+        """Cached, as both held-out predictions and the shift of averaging need them."""
         return self._logits(self._kept[0])
 
     def _logits(self, rows: Tensor) -> Tensor:
         parts = []
         for part in rows.split(BLOCK_ROWS):
-            said = self.encoder.answers(part)
-            shares = said.view(len(part), self.n_copies, self.n_trees, 2).mean(2)
-            log_p = log_frequencies(shares)
+            frequencies = self.encoder.answers(part)
+            frequencies = frequencies.view(len(part), self.n_copies, self.n_trees, 2).mean(2)
+            log_p = log_frequencies(frequencies)
             parts.append(log_p[..., :1] - log_p[..., 1:])
         return torch.cat(parts).repeat(1, len(self.settings), 1)
 
@@ -142,13 +140,13 @@ class ForestBatch(Batch):
 
     @cached_property
     def trained_logits(self) -> tuple[Tensor, BagProblem]:
-        """Logits of the instances that trees were drawn from, and their bags."""
+        """Logits of the instances that trees were grown on, and their bags."""
         rows, segments = self._kept
         problem = BagProblem(segments, self.problem.labels, self.problem.has_negative)
         return self.logits(rows), problem
 
     def model(self, number: int) -> MatchingModel:
-        """Return trees of all copies as others read them, free target last."""
+        """Return a model of trees from all copies, free target last."""
         del number  # members are alike
         taken = torch.arange(self.n_trees) < -(-N_TREES // self.n_copies)
         return forest_model(self.encoder.some(taken.repeat(self.n_copies).nonzero().flatten()))
@@ -158,15 +156,15 @@ class ForestBatch(Batch):
         yield from (self.bag_weights, self.generator.get_state())
 
     def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what was grown."""
+        """Return the sizes and the arrays of the trees."""
         arrays = {name: tensor.numpy() for name, tensor in self.encoder.state_dict().items()}
         return {"trees": self.encoder.sizes()}, arrays
 
     def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become what was packed."""
+        """Restore packed trees."""
         encoder = TreesEncoder.of_sizes(content["trees"], self.encoder.n_features, 2)
-        found = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        encoder.load_state_dict(found)
+        state = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        encoder.load_state_dict(state)
         self.encoder = encoder
 
 
@@ -176,7 +174,7 @@ def forest_model(encoder: TreesEncoder) -> MatchingModel:
 
 
 MAX_SUPPORT = 1_500
-"""Bags that a kernel is made of; the work grows with their cube."""
+"""Maximum bags of a kernel; the work grows with their cube."""
 WIDTHS = (0.5, 2.0)
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0)
 _PARTS = ("centre", "spread", "support", "coefficients", "constant")
@@ -202,11 +200,11 @@ class StatisticsModel:
     """A kernel regression of labels on the statistics of bags.
 
     `width`: squared distances are multiplied by it and divided by their median.
-    `centre`, `spread`: what standardises the statistics.
+    `centre`, `spread`: mean and standard deviation of the statistics.
     `support` (n_support, n_statistics): standardised statistics of training bags, divided by the
         root of the median distance.
-    `coefficients` (n_support, n_named): how much each speaks for each label.
-    `constant`: added to all.
+    `coefficients` (n_support, n_named): of the regression on each label.
+    `constant`: its intercepts.
     """
 
     width: float
@@ -217,23 +215,23 @@ class StatisticsModel:
     constant: FloatArray
 
     def __call__(self, rows: NDArray[Any], offsets: IntArray) -> FloatArray:
-        """Return what is said of each label in each bag, about -1 to 1, (n_bags, n_named)."""
+        """Return a prediction of each label in each bag, about -1 to 1, (n_bags, n_named)."""
         statistics = (bag_statistics(rows, offsets) - self.centre) / self.spread
         kernel = np.exp(-self.width * square_distances(statistics, self.support))
         return kernel @ self.coefficients + self.constant
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned."""
+        """Return the fitted arrays by name."""
         return {name: getattr(self, name) for name in _PARTS}
 
     @classmethod
     def from_arrays(cls, width: float, arrays: Mapping[str, NDArray[Any]]) -> StatisticsModel:
-        """Return what :meth:`arrays` told of."""
+        """Return the model of the arrays of :meth:`arrays`."""
         return cls(width, *(arrays[name] for name in _PARTS))
 
 
 class StatisticsKernel:
-    """Bags under the kernel of their statistics, ready for any ridge.
+    """The decomposed kernel matrix of bag statistics, from which any ridge is solved quickly.
 
     `rows` (n_rows, n_features): scaled instances, bag after bag.
     `offsets`: where each bag begins.
@@ -246,7 +244,7 @@ class StatisticsKernel:
         self.width = width
         self.centre, spread = statistics.mean(axis=0), statistics.std(axis=0)
         varies = spread > 1e-6 * (1.0 + np.abs(self.centre))
-        # Statistics that never vary say nothing; dividing by infinity leaves them at zero.
+        # Dividing by infinity sets statistics that do not vary to zero.
         self.spread = np.where(varies, spread, np.inf)
         self.support = (statistics - self.centre) / self.spread
         distances = square_distances(self.support, self.support)
@@ -257,14 +255,14 @@ class StatisticsKernel:
         self.values, self.vectors = np.linalg.eigh(kernel)
 
     def _solver(self, ridge: float) -> FloatArray:
-        """Return what makes coefficients of targets; a constant is taken out of them first."""
+        """Return the matrix that maps targets to coefficients, with an intercept accounted for."""
         inverse = (self.vectors / (np.maximum(self.values, 0.0) + ridge)) @ self.vectors.T
         total = inverse.sum(axis=0)
         return inverse - np.outer(total, total) / total.sum()
 
     @threads_to_solve(MAX_SUPPORT)
     def held_out(self, labels: BoolArray, folds: IntArray, ridge: float) -> FloatArray:
-        """Return what a model without a fold says of it, for every fold, (n_bags, n_named).
+        """Return out-of-fold predictions, (n_bags, n_named).
 
         `folds`: the fold of each bag; bags of a negative number are never held out and stay at
         zero. `ridge`: added to the diagonal of the kernel.
@@ -272,17 +270,17 @@ class StatisticsKernel:
         targets = 2.0 * labels - 1.0
         solver = self._solver(ridge)
         coefficients = solver @ targets
-        said = np.zeros_like(targets)
+        predictions = np.zeros_like(targets)
         for fold in np.unique(folds[folds >= 0]):
             held = np.flatnonzero(folds == fold)
             # Leaving rows out of a ridge regression changes their residuals by a linear map.
             residual = np.linalg.solve(solver[np.ix_(held, held)], coefficients[held])
-            said[held] = targets[held] - residual
-        return said
+            predictions[held] = targets[held] - residual
+        return predictions
 
     @threads_to_solve(MAX_SUPPORT)
     def fit(self, labels: BoolArray, ridge: float) -> StatisticsModel:
-        """Return the model of all bags."""
+        """Return the model fitted to all bags."""
         targets = 2.0 * labels - 1.0
         coefficients = self._solver(ridge) @ targets
         kernel = (self.vectors * np.maximum(self.values, 0.0)) @ self.vectors.T
@@ -294,6 +292,6 @@ class StatisticsKernel:
 
 
 def square_distances(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the squared distance of each row to each other, (n_left, n_right)."""
+    """Return the squared distances between rows of two matrices, (n_left, n_right)."""
     lengths = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
     return np.maximum(lengths - 2.0 * left @ right.T, 0.0)

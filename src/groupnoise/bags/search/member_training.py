@@ -1,8 +1,8 @@
-"""Small models under likelihoods of bags, many trained at a time.
+"""Training of many small models under likelihoods of bags at once.
 
-All folds, likelihoods and weight decays of one setting are columns of the same arrays, so that a
-step of Adam over whole data trains all of them. What comes out are ordinary matching models: the
-copies of a member, which saw other bags from other initial weights, are averaged into one.
+The models of all folds, likelihoods and weight decays are stacked in the same arrays, so that one
+step of Adam trains all of them. The results are ordinary matching models: the copies of a member,
+trained on different bags from different initial weights, are averaged into one.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from groupnoise.core.threads import threads_for
 from groupnoise.training.optimizer import Adam
 
 MAX_STEP_ROWS = 1 << 16
-"""Instances that one step looks at; of longer data each step draws as many bags."""
+"""Maximum instances of a step; of longer data each step draws as many bags as fit."""
 MIN_PART_ROWS, MIN_PART_BAGS, MAX_PARTS = 1 << 13, 64, 4
-"""More instances and bags than these are looked at in parts, at most so many an epoch: four steps
-on a quarter each take as long as one on all, and learn more."""
+"""Minimum instances and bags of a mini-batch, and maximum mini-batches of an epoch: four steps on a
+quarter of the data each take as long as one on all of it, and learn more."""
 MAX_STEP_UNITS = 1 << 24
-"""Hidden units of all models that one step computes: fewer instances where there are more."""
+"""Maximum hidden units of a step, over all models and instances."""
 MAX_WIDTH = 256
-"""Features that hidden layers see; of wider data they see as many principal components."""
+"""Maximum inputs of hidden layers; wider data is reduced to as many principal components."""
 N_ITERATIONS = 3
 WARM_UP = 0.1
 BETAS = (0.9, 0.98)
@@ -48,10 +48,10 @@ class MemberBatch(Batch):
 
     `rows` (n_rows, n_features): scaled instances, in memory or read from disk bag by bag.
     `problem`: their bags.
-    `bag_weights` (n_bags, n_copies): how much each bag counts for each copy of each member; 0 holds
-        it out. Columns sum to one.
+    `bag_weights` (n_bags, n_copies): weight of each bag for each copy of each member, 0 where it is
+        held out. Columns sum to one.
     `settings`: the members; they differ in likelihood and weight decay alone.
-    `generator`: decides the initial weights, and the bags of a step where they are too many.
+    `generator`: draws the initial weights, and the bags of a step where they are too many.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class MemberBatch(Batch):
         self._placed: tuple[Tensor, BagProblem, Tensor, Tensor] | None = None
 
     def _initial_weights(self, width: int) -> list[Tensor]:
-        """Return the same draw for all members, another for each of their copies."""
+        """Return initial weights, the same for all members but different for each copy."""
         common, n_copies, n_members = self.common, self.n_copies, len(self.settings)
         problem, draw = self.problem, self.generator
         n_out = 1 if problem.is_binary(common) else problem.n_named + problem.n_free(common)
@@ -122,7 +122,7 @@ class MemberBatch(Batch):
         if last.shape[2] > 1:
             hidden = values.view(len(rows), n_models, out).transpose(0, 1)
             return torch.baddbmm(bias.unsqueeze(1), hidden, last).transpose(0, 1)
-        # Of one logit a product with a matrix of blocks is quicker than a product per model.
+        # For a single logit, one product with a block-diagonal matrix is faster than one per model.
         blocks = last.unsqueeze(2) * torch.eye(n_models, device=last.device).view(
             n_models, 1, n_models, 1
         )
@@ -130,7 +130,7 @@ class MemberBatch(Batch):
         return mixed.view(len(rows), n_models, -1)
 
     def _dropout_mask(self, n_rows: int, hidden: int) -> Tensor:
-        """Return one mask for all models, cut out of one long draw: drawing takes the time."""
+        """Return one mask for all models, a slice of a long draw, as drawing is slow."""
         size = n_rows * hidden
         if self._noise is None or len(self._noise) < 2 * size:
             keep = 1.0 - self.common.dropout
@@ -175,12 +175,12 @@ class MemberBatch(Batch):
         yield from (*self.weights, self.generator.get_state())
 
     def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what was learned, and the state of the generator."""
+        """Return the trained tensors, and the state of the generator."""
         tensors = [*self.weights, self.mixture, self.generator.get_state()]
         return {}, {str(number): tensor.numpy() for number, tensor in enumerate(tensors)}
 
     def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become what was packed."""
+        """Restore packed tensors."""
         *weights, mixture, state = (
             torch.from_numpy(np.array(arrays[str(number)])) for number in range(len(arrays))
         )
@@ -188,7 +188,7 @@ class MemberBatch(Batch):
         self.generator.set_state(state)
 
     def _move(self, device: torch.device) -> None:
-        """Take everything that is learned to a device."""
+        """Move everything that is trained to a device."""
         self.device, self._placed = device, None
         self.weights = [tensor.to(device) for tensor in self.weights]
         self.mixture = self.mixture.to(device)
@@ -218,7 +218,7 @@ class MemberBatch(Batch):
         return loss + 0.5 * (self.weight_decay * norm).sum()
 
     def _on_device(self) -> tuple[Tensor, BagProblem, Tensor, Tensor]:
-        """Return the rows, bags, labels and weights of a step where it is made."""
+        """Return the rows, bags, labels and weights of a step on the device of the training."""
         if self._placed is not None:
             return self._placed
         part = self._part()
@@ -243,31 +243,31 @@ class MemberBatch(Batch):
 
     @cached_property
     def _max_rows(self) -> int:
-        """Instances that one step looks at."""
+        """Maximum instances of a step."""
         n_units = len(self.settings) * self.n_copies * (1 if self.is_linear else self.common.hidden)
         return min(-(-self._n_rows // self._n_parts), max(1, MAX_STEP_UNITS // n_units))
 
     @cached_property
     def _n_rows(self) -> int:
-        """Instances that an epoch looks at."""
+        """Maximum instances of an epoch."""
         return min(MAX_STEP_ROWS, int(self.problem.segments.sizes.sum()))
 
     @cached_property
     def _n_parts(self) -> int:
-        """Steps of an epoch: one where there is little to look at."""
+        """Steps of an epoch: one for small data."""
         n_bags = int(self._n_rows / float(self.problem.segments.sizes.float().mean()))
         most = min(self._n_rows // MIN_PART_ROWS, n_bags // MIN_PART_BAGS)
         return max(1, min(MAX_PARTS, most))
 
     def _some_bags(self) -> Tensor:
-        """Return as many bags as a step looks at."""
+        """Draw as many bags as fit into a step."""
         sizes = self.problem.segments.sizes
         order = torch.randperm(len(sizes), generator=self.generator)
         n_bags = int((sizes[order].cumsum(0) <= self._max_rows).sum().clamp(min=1))
         return order[:n_bags].sort().values
 
     def rows_of(self, bags: Tensor) -> Tensor:
-        """Return the instances of some bags as models see them, one bag after the other."""
+        """Return the inputs of models for the instances of some bags, bag after bag."""
         rows = super().rows_of(bags)
         if self.directions is None or isinstance(self.rows, Tensor):
             return rows
@@ -280,15 +280,15 @@ class MemberBatch(Batch):
 
     @cached_property
     def trained_logits(self) -> tuple[Tensor, BagProblem]:
-        """Logits of the instances of one step after training, and their bags."""
+        """Logits of the trained models for the instances of one step, and their bags."""
         rows, problem, _, _ = self._part()
         with torch.no_grad():
             return self.logits(rows), problem
 
     def model(self, number: int) -> MatchingModel:
-        """Return the mean of the copies of a member as others read it, free target last.
+        """Return a model that averages the copies of a member, free target last.
 
-        Linear copies are averaged; the hidden units of others stand side by side.
+        The weights of linear copies are averaged; the hidden units of others are concatenated.
         """
         arrays = [tensor[self.columns(number)].detach() for tensor in self.weights]
         first = arrays[0]
@@ -321,7 +321,7 @@ class MemberBatch(Batch):
 def build_member(
     n_features: int, n_targets: int, settings: MemberSettings, n_copies: int
 ) -> MatchingModel:
-    """Return the untrained model of a member with the hidden units of all its copies."""
+    """Return an untrained model of a member, with the hidden units of all its copies."""
     generator = torch.Generator().manual_seed(0)
     is_linear = settings.encoder == "identity"
     hidden = settings.hidden * n_copies
@@ -336,9 +336,9 @@ def build_member(
 
 
 def principal_directions(rows: Tensor, n_directions: int, generator: torch.Generator) -> Tensor:
-    """Return directions of largest size, (n_features, n_directions), that give a mean size of one.
+    """Return principal directions, (n_features, n_directions), scaled to unit mean square.
 
-    Found by subspace iteration from random directions.
+    They are computed by subspace iteration from random directions, of uncentred rows.
     """
     drawn = _normal((rows.shape[1], n_directions), 1.0, generator)
     directions = torch.linalg.qr(drawn).Q
@@ -353,7 +353,7 @@ def _normal(shape: tuple[int, ...], std: float, generator: torch.Generator) -> T
 
 
 def _first_bias(likelihood: str, segments: Segments) -> float:
-    """Return the constant under which a bag is as likely positive as negative at the start."""
+    """Return the bias under which an untrained model gives a bag even odds of being positive."""
     if likelihood == "noisy_or":
         chance = 1.0 - 0.5 ** (1.0 / float(segments.sizes.float().mean()))
         return math.log(chance / (1.0 - chance))
@@ -361,7 +361,7 @@ def _first_bias(likelihood: str, segments: Segments) -> float:
 
 
 def _rate(step: int, n_steps: int) -> float:
-    """Return the share of the step size: a short warm-up, then a cosine to zero."""
+    """Return the factor of the learning rate: a short warm-up, then a cosine to zero."""
     share = (step + 1) / n_steps
     if share < WARM_UP:
         return share / WARM_UP
