@@ -408,3 +408,14 @@ def test_a_loss_that_levels_off_does_not_go_with_clicks_taken_by_themselves():
             model.fit(training)
     with pytest.raises(ParameterError, match="levelling"):
         MaxMatchingRecommender(levelling=-1.0).fit(training)
+
+
+def test_a_catalogue_too_large_to_score_all_held_out_clicks_at_once_is_fitted(monkeypatch):
+    training, _ = shop_log(shuffled=False)
+    monkeypatch.setattr("groupnoise.clicks.evidence.linear.MAX_SCORES", 120 * 30)
+    model = MaxMatchingRecommender(
+        encoder=None, shared=True, max_epochs=2, dim=16, learning_rate=0.02, random_state=0
+    ).fit(training, item_ids=np.arange(120))
+    decisions = model.decisions_
+    assert decisions.held_out > decisions.baselines["popularity"] > 0
+    assert decisions.baselines["low-rank EASE"] > 0

@@ -18,6 +18,7 @@ from groupnoise.clicks.evidence.linear import (
     linear_length,
     linear_ranks,
     rescale_linear,
+    sample_rows,
 )
 from groupnoise.clicks.evidence.model import (
     GAIN_CUT,
@@ -263,22 +264,24 @@ class _EvidenceSearch:
         assert self.trial is not None
         n_items = learner.n_items
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
-        popular = gains_by_block(
-            lambda part: np.tile(counts, (len(part), 1)), held.queries, n_items
-        )
+        # Linear evidence is chosen on as many clicks as fit in memory; all figures are of these.
+        queries = held.queries
+        if length is not None:
+            queries = sample_rows(queries, n_items, learner.seed)
+        popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), queries, n_items)
         self.baselines["popularity"] = float(popular.mean())
-        gain = learned = evidence_gains(self.trial, held.queries)
+        gain = learned = evidence_gains(self.trial, queries)
         if length is not None:
             self.linear, gain, alone = choose_linear(
-                self.trial, learner.linear(held.training), held.queries, length, learner.seed
+                self.trial, learner.linear(held.training), queries, length, learner.seed
             )
             self.baselines["low-rank EASE"] = alone["together"]
             self.reasons.append(describe_linear(self.linear, learned.mean(), gain.mean()))
         self.reached = float(gain.mean())
-        is_again = clicked_before(held.queries, np.asarray(held.queries.targets))
-        if is_again.sum() > MIN_REPEATED * len(held.queries):
+        is_again = clicked_before(queries, np.asarray(queries.targets))
+        if is_again.sum() > MIN_REPEATED * len(queries):
             self.reasons.append(
-                f"{is_again.sum()} of {len(held.queries)} held-out clicks repeat an earlier click "
+                f"{is_again.sum()} of {len(queries)} held-out clicks repeat an earlier click "
                 "of the same user; `evaluate` also reports figures for new items alone."
             )
         self.warnings += popularity_warning(gain, popular, is_again)

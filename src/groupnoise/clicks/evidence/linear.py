@@ -210,7 +210,7 @@ def choose_linear(
     the held-out clicks as targets. `length`: over how many of the latest clicks linear evidence is
     added. `seed`: decides which histories are asked where the scores of all would not fit.
     """
-    queries = _sample_rows(queries, len(learned.bias), seed)
+    queries = sample_rows(queries, len(learned.bias), seed)
     scores = evidence_scores(learned, queries)
     found = {name: _tune_regression(each, queries, length) for name, each in regressions.items()}
     alone = {name: gain for name, (gain, _, _) in found.items()}
@@ -260,7 +260,7 @@ def rescale_linear(
     rates. Result: as :func:`add_linear` takes it, without weights of 0. `learned`: trained on all
     clicks. `linear`: the result of :func:`choose_linear`.
     """
-    queries = _sample_rows(queries, len(learned.bias), seed)
+    queries = sample_rows(queries, len(learned.bias), seed)
     spread = float(evidence_scores(learned, queries).std())
     found = {}
     for name, (weight, ridge, rate, rank) in linear.items():
@@ -292,7 +292,7 @@ def describe_linear(linear: Linear, before: float, after: float) -> str:
     )
 
 
-def _sample_rows(queries: Groups, n_items: int, seed: int) -> Groups:
+def sample_rows(queries: Groups, n_items: int, seed: int) -> Groups:
     """Return a random sample of histories whose scores fit in memory."""
     max_rows = max(1, MAX_SCORES // n_items)
     if len(queries) <= max_rows:
