@@ -57,6 +57,7 @@ OPTIONS = {
     "batch_size": [32],
     "learning_rate": [0.01],
     "weight_decay": [0.0],
+    "levelling": [0.0, 0.5],
     "schedule": ["constant", "linear"],
     "patience": [1],
     "shuffle_pool": [50],
@@ -79,6 +80,7 @@ NEEDED_BESIDE = {
     "top_k": {"selection": "top_k"},
     "corrected": {"candidates": "in_batch"},
     "encoder": {"normalization": "history", "linear": None},
+    "levelling": HISTORY,
 }
 TOGETHER = [
     HISTORY,
